@@ -2,6 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from './config.ts'
 import { createBareApp } from './http/bare-app.ts'
+import metrics from './metrics.ts'
 import plantRepository from './plants/plugin.ts'
 import plants from './plants/route.ts'
 import schema from './plants/schema.ts'
@@ -15,6 +16,7 @@ import type { Tracing } from './tracing.ts'
 /** Builds the application. It becomes ready, and can listen, once the database serves. */
 export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
   const app = await createBareApp(logger, config.connections, tracing?.requests)
+  await app.register(metrics)
   await app.register(schema)
   await app.register(auth, config)
   await app.register(health)

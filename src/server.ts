@@ -1,5 +1,6 @@
 /** The process: reads the environment, listens once the database serves, and ends on a signal. */
 import { isatty } from 'node:tty'
+import { collectDefaultMetrics } from '@prometheus-io/client'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import { isTracingOn, readConfig } from './config.ts'
@@ -16,6 +17,7 @@ try {
   // Not before: a variable that the driver reads when it is imported is a fault.
   const { buildApp } = await import('./app.ts')
   const logger = createLogger(config.LOG_LEVEL)
+  collectDefaultMetrics()
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing.ts') : undefined
   const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
   if (!hasTerminal) process.on('SIGHUP', () => {})

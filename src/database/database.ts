@@ -1,12 +1,12 @@
 /** The database: its sessions, which statements share and a lost server or a new URL replaces, its URL, and its metrics. */
-import { Gauge } from '@prometheus-io/client'
+import { Counter, Gauge } from '@prometheus-io/client'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type pg from 'pg'
 import { addGauge, prefix } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
 import { type Check, waitForDatabase } from './checks.ts'
 import { type Connector, createConnector } from './connector.ts'
-import { countReport, NoConnection } from './errors.ts'
+import { NoConnection, sqlstateOf } from './errors.ts'
 import { Session } from './session.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
 
@@ -16,6 +16,7 @@ export class Database {
   options!: DatabaseOptions
   readonly #log: Pick<FastifyBaseLogger, 'warn'>
   readonly #sessionChecks: readonly Check[]
+  readonly #errors: Counter<'sqlstate'>
   #connect!: Connector
   /** Those without a statement. When all are replaced, it is another list: sessions from before end after their statements. */
   #free: Session[] = []
@@ -23,13 +24,18 @@ export class Database {
   /** How many statements wait for a session. */
   #waiting = 0
 
-  /** Each session must pass the checks before it is used: what was right at the start can change. */
+  /**
+   * Each session must pass the checks before it is used: what was right at the start can change.
+   * `errors` counts what PostgreSQL reports.
+   */
   constructor(
     options: DatabaseOptions,
     sessionChecks: readonly Check[],
-    log: Pick<FastifyBaseLogger, 'warn'>
+    log: Pick<FastifyBaseLogger, 'warn'>,
+    errors: Counter<'sqlstate'>
   ) {
     this.#log = log
+    this.#errors = errors
     this.#sessionChecks = sessionChecks
     this.replaceOptions(options)
   }
@@ -56,7 +62,7 @@ export class Database {
     this.#busy++
     const { result, error, loss } = await session.run(statement, limitMs, signal)
     this.#busy--
-    countReport(error)
+    this.countError(error)
     const isCurrent = free === this.#free
     if (loss === 'nothing' && isCurrent) free.push(session)
     else session.end()
@@ -74,11 +80,17 @@ export class Database {
     try {
       return new Session(await this.#connect(limitMs))
     } catch (cause) {
-      for (const each of cause instanceof AggregateError ? cause.errors : [cause]) countReport(each)
+      for (const each of cause instanceof AggregateError ? cause.errors : [cause]) this.countError(each)
       throw new NoConnection('there is no connection to the database', { cause })
     } finally {
       this.#waiting--
     }
+  }
+
+  /** Counts an error, if PostgreSQL has reported it: of a statement or a connection, or of one of a statement's rows. */
+  countError(error: unknown): void {
+    const sqlstate = sqlstateOf(error)
+    if (sqlstate !== undefined) this.#errors.inc({ sqlstate })
   }
 
   /** Replaces all sessions by ones with these options. */
@@ -114,8 +126,15 @@ export function openDatabase(
   checks: DatabaseChecks,
   timeoutMs: number
 ): Database {
-  const { log } = app
-  const database = new Database(url.value, checks.session, log)
+  const { log, metrics } = app
+  const registers = [metrics]
+  const errors = new Counter({
+    name: `${prefix}database_errors_total`,
+    help: 'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several',
+    labelNames: ['sqlstate'],
+    registers
+  })
+  const database = new Database(url.value, checks.session, log, errors)
   app.addHook('onClose', async () => database.end())
   // Before the application listens. The options are read anew each time: the file of the URL may change meanwhile.
   app.addHook('onReady', async () => {
@@ -134,13 +153,14 @@ export function openDatabase(
     if (isNewest()) database.replaceOptions(next)
   })
   const help = '1 while DATABASE_URL_FILE is broken or does not work'
-  addGauge('database_url_file_error', help, () => +isBroken())
+  addGauge(metrics, 'database_url_file_error', help, () => +isBroken())
   const waitHelp = 'Statements that wait for a connection to the database'
-  addGauge('pool_waiting', waitHelp, () => database.state.waiting)
+  addGauge(metrics, 'pool_waiting', waitHelp, () => database.state.waiting)
   const sessions = new Gauge({
     name: `${prefix}pool_connections`,
     help: 'Connections to the database; busy ones are being opened or run a statement',
     labelNames: ['state'],
+    registers,
     collect() {
       const { idle, busy } = database.state
       sessions.set({ state: 'idle' }, idle)

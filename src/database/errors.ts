@@ -1,8 +1,6 @@
 /** The errors of PostgreSQL and its driver, and what they mean (PostgreSQL manual, appendix A, "Error Codes"). */
-import { Counter } from '@prometheus-io/client'
 import type { DatabaseError } from 'pg'
 import type { FailureKind, Verdict } from '../group-commit/types.ts'
-import { prefix } from '../metrics.ts'
 
 /** Thrown when no session is available: no statement was sent. */
 export class NoConnection extends Error {}
@@ -89,14 +87,6 @@ function kindOf(error: unknown): FailureKind {
   return where === undefined ? kind : (kindsInFunctions[kind] ?? kind)
 }
 
-const reports = new Counter({
-  name: `${prefix}database_errors_total`,
-  help: 'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several',
-  labelNames: ['sqlstate']
-})
-
-/** Counts an error that PostgreSQL has reported, or what it was caused by. */
-export function countReport(error: unknown): void {
-  const sqlstate = codeOf(error) ?? codeOf((error as Error | undefined)?.cause)
-  if (sqlstate !== undefined) reports.inc({ sqlstate })
-}
+/** Returns the SQLSTATE of an error that PostgreSQL has reported, or of what it was caused by; undefined for any other. */
+export const sqlstateOf = (error: unknown): string | undefined =>
+  codeOf(error) ?? codeOf((error as Error | undefined)?.cause)

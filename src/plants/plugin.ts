@@ -64,15 +64,18 @@ export default fp<Options>(async (app, config) => {
     session: [checkNewSession, checkTable]
   }
   const database = openDatabase(app, config.database, checks, config.STARTUP_TIMEOUT_MS)
+  const registers = [app.metrics]
   const rowsOfBatches = new Histogram({
     name: `${prefix}batch_rows`,
     help: 'Plants in a transaction that was committed',
+    registers,
     buckets: Array.from({ length: 13 }, (_, power) => 2 ** power)
   })
   const durations = new Histogram({
     name: `${prefix}batch_duration_seconds`,
     help: 'Time of one attempt to write a batch, or to look plants up, by its success or the kind of its failure',
     labelNames: ['outcome'],
+    registers,
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
   })
   const store = createSqlStore(database, statementLimitMs(write.deadlineMs))
@@ -85,11 +88,11 @@ export default fp<Options>(async (app, config) => {
       isDown ? app.log.error({ cause }, downMessage) : app.log.info('the database is back')
   })
   app.decorate('plants', createRepository(groupCommit, write.queueRows, tracing))
-  addGauge('queue_rows', 'Plants that wait for their outcome', () => groupCommit.load.rows)
+  addGauge(app.metrics, 'queue_rows', 'Plants that wait for their outcome', () => groupCommit.load.rows)
   const waitHelp = 'Expected wait of a new plant'
-  addGauge('queue_expected_seconds', waitHelp, () => groupCommit.load.expectedMs / 1000)
+  addGauge(app.metrics, 'queue_expected_seconds', waitHelp, () => groupCommit.load.expectedMs / 1000)
   const awayHelp = '1 while creates are refused because the database is unreachable'
-  addGauge('database_away', awayHelp, () => +groupCommit.load.databaseDown)
+  addGauge(app.metrics, 'database_away', awayHelp, () => +groupCommit.load.databaseDown)
   // Hooks of onClose run from the last to the first, so the sessions end after the group commit.
   app.addHook('onClose', () => groupCommit.close())
 })

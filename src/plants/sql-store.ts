@@ -1,6 +1,6 @@
 /** The store in PostgreSQL: runs the statements for group commit, and says what became of each plant, by its write id. */
 import type { Database } from '../database/database.ts'
-import { countReport, diagnose } from '../database/errors.ts'
+import { diagnose } from '../database/errors.ts'
 import type { FailureKind, Results, RowVerdict, Store, Verdict } from '../group-commit/types.ts'
 import type { PlantItem } from './repository.ts'
 import * as sql from './statements.ts'
@@ -18,7 +18,7 @@ export function createSqlStore(database: Database, limitMs: number): Store<Plant
     if (outcome === undefined) return { kind: 'untried' }
     if (typeof outcome === 'boolean') return outcome ? 'created' : undefined
     const error = sql.toRowError(outcome)
-    countReport(error)
+    database.countError(error)
     const { kind } = diagnose(error)
     return { kind: error.code === '57014' ? 'slow' : (ofOneRow[kind] ?? kind), error }
   }

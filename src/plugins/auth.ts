@@ -25,7 +25,7 @@ export default fp<Config>(async (app, { tokens, RATE_LIMIT: perSecond }) => {
   const isBroken = followSecret('AUTH_TOKENS_FILE', tokens, app, (text) => {
     findCaller = parseTokens(text)
   })
-  addGauge('tokens_file_error', '1 while AUTH_TOKENS_FILE is broken', () => +isBroken())
+  addGauge(app.metrics, 'tokens_file_error', '1 while AUTH_TOKENS_FILE is broken', () => +isBroken())
   app.decorateRequest('caller', '')
   await app.register(bearerAuth, {
     addHook: false,

@@ -10,25 +10,29 @@ import { addGauge, prefix } from '../metrics.ts'
 
 /** Register it after the routes of the interface. */
 export default fp(async (app) => {
-  const { connections, routes, server } = app
+  const { connections, metrics, routes, server } = app
+  const registers = [metrics]
   const logger = app.log as Logger
   const inFlight = 'Requests that have no complete response yet'
-  addGauge('http_requests_in_flight', inFlight, () => connections.pending)
-  addGauge('http_connections', 'Open connections of clients', () => connections.size)
+  addGauge(metrics, 'http_requests_in_flight', inFlight, () => connections.pending)
+  addGauge(metrics, 'http_connections', 'Open connections of clients', () => connections.size)
   const dropped = new Counter({
     name: `${prefix}http_connections_dropped_total`,
-    help: 'Connections that were closed at once: MAX_CONNECTIONS were open'
+    help: 'Connections that were closed at once: MAX_CONNECTIONS were open',
+    registers
   })
   server.on('drop', () => dropped.inc())
   const requests = new Counter({
     name: `${prefix}http_requests_total`,
     help: "Requests by their token's name, (none) without a valid one, and by how they ended: Success, a failure's name, or ClientLeft",
-    labelNames: ['caller', 'result']
+    labelNames: ['caller', 'result'],
+    registers
   })
   const durations = new Histogram({
     name: `${prefix}http_request_duration_seconds`,
     help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
     labelNames: ['route', 'method', 'failure'],
+    registers,
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
   })
   // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
