@@ -25,37 +25,53 @@ function describe(error: unknown, fields: string[]): object {
   return described
 }
 
-/** Until when a reader that has no room is waited for: only the exit waits. */
-let waitsUntil = 0
+/** The logger of the service. */
+export interface OwnLogger extends Logger {
+  /** Writes a line of JSON, which has its end, without what the logger adds to its own lines. */
+  readonly writeLine: (line: string) => void
+}
+
+/** How long the exit waits for a reader that has no room, in ms. */
+const exitWaitMs = 1_000
 
 /**
- * Standard output. A write never waits: what is not taken is kept, up to 1 MiB, and tried again. Asynchronous writes of
- * sonic-boom could not be finished at the exit: its flushSync tries a full disk for ever.
+ * Opens standard output, and returns what writes a line. A write never waits: what is not taken is kept, up to 1 MiB, and tried
+ * again. Asynchronous writes of sonic-boom could not be finished at the exit: its flushSync tries a full disk for ever.
  */
-const stream = pino.destination({
-  dest: 1,
-  sync: true,
-  // A system call for each line would cost more than the line itself.
-  minLength: 16_000,
-  maxLength: 1_048_576,
-  periodicFlush: 250,
-  contentMode: 'buffer', // costs a third of text
-  retryEAGAIN: () => performance.now() < waitsUntil
-})
-// The handler of pino would stop the log for ever once its reader has gone.
-stream.removeAllListeners('error').on('error', () => {})
-
-const lostLines = new Counter({
-  name: `${prefix}log_lines_lost_total`,
-  help: 'Lines of the log that were lost: standard output could not be written'
-})
-stream.on('drop', () => lostLines.inc())
-
-/** Writes a line, which has its end. */
-export const writeLine = (line: string) => {
-  // Its types do not know the content mode.
-  stream.write(Buffer.from(line) as unknown as string)
+function openOutput(): OwnLogger['writeLine'] {
+  /** Until when a reader that has no room is waited for: only the exit waits. */
+  let waitsUntil = 0
+  const stream = pino.destination({
+    dest: 1,
+    sync: true,
+    // A system call for each line would cost more than the line itself.
+    minLength: 16_000,
+    maxLength: 1_048_576,
+    periodicFlush: 250,
+    contentMode: 'buffer', // costs a third of text
+    retryEAGAIN: () => performance.now() < waitsUntil
+  })
+  // The handler of pino would stop the log for ever once its reader has gone.
+  stream.removeAllListeners('error').on('error', () => {})
+  const lostLines = new Counter({
+    name: `${prefix}log_lines_lost_total`,
+    help: 'Lines of the log that were lost: standard output could not be written'
+  })
+  stream.on('drop', () => lostLines.inc())
+  // Node makes a pipe or a socket non-blocking when it opens its stream, which is not used otherwise: at the exit, it does not
+  // say how much the reader has taken. A terminal blocks.
+  void process.stdout
+  // At every exit, however it comes about.
+  process.once('exit', () => {
+    waitsUntil = performance.now() + exitWaitMs
+    stream.end()
+  })
+  // The stream's types do not know the content mode.
+  return (line) => void stream.write(Buffer.from(line) as unknown as string)
 }
+
+/** The process has one standard output, which all loggers share: two streams could write into each other's lines. */
+let writeLine: OwnLogger['writeLine'] | undefined
 
 const serializers = {
   err: (error: unknown) => describe(error, ['name', 'code', 'message', 'stack']),
@@ -63,15 +79,9 @@ const serializers = {
   cause: (error: unknown) => describe(error, ['name', 'code', 'message'])
 }
 
-/** Makes the logger of the process, at a level of pino's. The last lines are written after 250 ms, or at the exit. */
-export function createLogger(level: string): Logger {
-  // Node makes a pipe or a socket non-blocking when it opens its stream, which is not used otherwise: at the exit, it does not
-  // say how much the reader has taken. A terminal blocks.
-  void process.stdout
-  // At every exit, however it comes about.
-  process.once('exit', () => {
-    waitsUntil = performance.now() + 1_000
-    stream.end()
-  })
-  return pino({ level, base: null, serializers }, { write: writeLine })
+/** Makes a logger at a level of pino's. The last lines are written after 250 ms, or at the exit. */
+export function createLogger(level: string): OwnLogger {
+  writeLine ??= openOutput()
+  const logger = pino({ level, base: null, serializers }, { write: writeLine })
+  return Object.assign(logger, { writeLine })
 }

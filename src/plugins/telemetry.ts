@@ -1,18 +1,18 @@
 /** What operators see of requests: how long each took, how it ended and for whom, and its line in the log. */
 import { Counter, Histogram } from '@prometheus-io/client'
-import type { FastifyReply } from 'fastify'
+import type { FastifyBaseLogger, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Logger } from 'pino'
 import type { Failure } from '../failures.ts'
 import { findForwardedFor, findTraceId } from '../http/head.ts'
-import { writeLine } from '../log.ts'
+import type { OwnLogger } from '../log.ts'
 import { addGauge, prefix } from '../metrics.ts'
 
 /** Register it after the routes of the interface. */
 export default fp(async (app) => {
   const { connections, metrics, routes, server } = app
   const registers = [metrics]
-  const logger = app.log as Logger
+  const logger = app.log
+  const logSuccess = createSuccessLog(logger)
   const inFlight = 'Requests that have no complete response yet'
   addGauge(metrics, 'http_requests_in_flight', inFlight, () => connections.pending)
   addGauge(metrics, 'http_connections', 'Open connections of clients', () => connections.size)
@@ -49,7 +49,8 @@ export default fp(async (app) => {
     const method = methods.has(line.method) ? line.method : 'other'
     requests.inc({ caller, result: isSent ? errorName : 'ClientLeft' })
     if (isSent) durations.observe({ route, method, failure }, durationMs / 1_000)
-    logReply(logger, line, reply.request.failure, isSent)
+    if (isSent && failure === 0 && line.caller) logSuccess(line)
+    else logReply(logger, line, reply.request.failure, isSent)
   })
 })
 
@@ -58,9 +59,8 @@ const noCaller = '(none)' // no token can have a name with brackets
 /** All others count as one: clients choose them, and each would be a series of its own. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
 
-/** Logs a response that was sent or given up. */
-function logReply(logger: Logger, line: Line, failure: Failure | null, isSent: boolean) {
-  if (isSent && !failure && line.caller) return logger.isLevelEnabled('info') && writeSuccess(line)
+/** Logs a response that was sent or given up, but for the success of a caller. */
+function logReply(logger: FastifyBaseLogger, line: Line, failure: Failure | null, isSent: boolean) {
   // The client got no failure, and its plant may be stored.
   const unsent = { ...line, failure: undefined, errorName: undefined }
   if (!isSent) logger.info(unsent, 'the client left before its response')
@@ -71,9 +71,22 @@ function logReply(logger: Logger, line: Line, failure: Failure | null, isSent: b
   else logger.info({ ...line, cause: failure.cause }, failure.message)
 }
 
-/** Writes the line of a success as pino would, whose generic serialisation takes several times as long. */
-const writeSuccess = (line: Line) =>
-  writeLine(`{"level":30,"time":${Date.now()},"msg":"responded",${JSON.stringify(line).slice(1)}\n`)
+/** Any logger of Fastify, which may be our own. */
+type AnyLogger = FastifyBaseLogger & Partial<Pick<OwnLogger, 'bindings' | 'isLevelEnabled' | 'writeLine'>>
+
+/**
+ * Returns what logs the success of a caller. Into our own logger it writes the line as pino would, whose generic serialisation
+ * takes several times as long. A child with fields of its own, and any other logger, get an object.
+ */
+function createSuccessLog(logger: AnyLogger): (line: Line) => void {
+  const { writeLine } = logger
+  if (!writeLine || Object.keys(logger.bindings?.() ?? {}).length > 0)
+    return (line) => logger.info(line, 'responded')
+  return (line) => {
+    if (logger.isLevelEnabled?.('info'))
+      writeLine(`{"level":30,"time":${Date.now()},"msg":"responded",${JSON.stringify(line).slice(1)}\n`)
+  }
+}
 
 type Line = ReturnType<typeof describe>
 
