@@ -1,9 +1,13 @@
-/** The application: its plugins in the order in which a request meets them. Production and tests build the same one. */
+/**
+ * The application: its plugins in the order in which a request meets them. Production and tests build the same one, as often
+ * as they like.
+ */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from './config.ts'
 import { createBareApp } from './http/bare-app.ts'
 import metrics from './metrics.ts'
 import plantRepository from './plants/plugin.ts'
+import type { PlantStore } from './plants/repository.ts'
 import plants from './plants/route.ts'
 import schema from './plants/schema.ts'
 import admin from './plugins/admin.ts'
@@ -13,15 +17,24 @@ import health from './plugins/health.ts'
 import telemetry from './plugins/telemetry.ts'
 import type { Tracing } from './tracing.ts'
 
-/** Builds the application. It becomes ready, and can listen, once the database serves. */
-export async function buildApp(config: Config, logger: FastifyBaseLogger, tracing?: Tracing) {
+interface Parts {
+  logger: FastifyBaseLogger
+  /** Where plants are stored, instead of the configuration's database. */
+  store?: PlantStore | undefined
+  tracing?: Tracing | undefined
+}
+
+/**
+ * Builds the application. It becomes ready, and can listen, once its store serves. Rejects with a StartupFault if it has none.
+ */
+export async function buildApp(config: Config, { logger, store, tracing }: Parts) {
   const app = await createBareApp(logger, config.connections, tracing?.requests)
   await app.register(metrics)
   await app.register(schema)
   await app.register(auth, config)
   await app.register(health)
   await app.register(docs, config)
-  await app.register(plantRepository, { ...config, tracing })
+  await app.register(plantRepository, { ...config, store, tracing })
   await app.register(plants, config)
   await app.register(telemetry)
   app.rejectOtherMethods()

@@ -80,13 +80,16 @@ function readUrl(env: NodeJS.ProcessEnv, url: string, faults: string[]) {
 /** The service's configuration: each setting by its own name, the secrets, and the limits that follow from the settings. */
 export type Config = ReturnType<typeof readConfig>
 
-/** Reads the service's configuration. Throws a StartupFault with one line for each missing or bad value. */
-export function readConfig(env: NodeJS.ProcessEnv) {
+/**
+ * Reads the service's configuration. Throws a StartupFault with one line for each missing or bad value. An application with a
+ * store of its own (`hasStore`) needs no database.
+ */
+export function readConfig(env: NodeJS.ProcessEnv, { hasStore = false } = {}) {
   const faults: string[] = []
   const settings = readSettings(env, faults)
-  const database = readUrl(env, 'DATABASE_URL', faults)
+  const database = hasStore ? undefined : readUrl(env, 'DATABASE_URL', faults)
   const tokens = readSecret(env, 'AUTH_TOKENS', parseTokens, faults)
-  if (!database || !tokens || faults.length > 0) throw new StartupFault(faults)
+  if (!tokens || faults.length > 0) throw new StartupFault(faults)
   return Object.freeze({ ...settings, ...deriveLimits(settings), database, tokens })
 }
 

@@ -19,7 +19,8 @@ try {
   const logger = createLogger(config.LOG_LEVEL)
   collectDefaultMetrics()
   const openTelemetry = isTracingOn(process.env) ? await import('./tracing.ts') : undefined
-  const app = await buildApp(config, logger, openTelemetry?.startTracing(process.env, logger))
+  const tracing = openTelemetry?.startTracing(process.env, logger)
+  const app = await buildApp(config, { logger, tracing })
   if (!hasTerminal) process.on('SIGHUP', () => {})
   try {
     // After a stall, more connections wait than Node's default backlog of 511 holds. The kernel drops the rest, and those

@@ -19,7 +19,8 @@ const verdictMs = 100
 /** How often a close looks whether something is left, in ms. */
 const closeEveryMs = 10
 
-interface Options {
+/** What is told of attempts and outages. */
+export interface Hooks {
   /** Called when an attempt has ended: with an insert or a look-up that succeeded, or why it has failed. */
   readonly onAttempt: (rows: number, ms: number, outcome: 'written' | 'found' | FailureKind) => void
   /** Called when the database is down, each minute while it is, and when it is back. */
@@ -33,7 +34,7 @@ interface Options {
 export class GroupCommit<T extends Item, R extends string> {
   readonly #store: Store<T, R>
   readonly #limits: Limits
-  readonly #onAttempt: Options['onAttempt']
+  readonly #onAttempt: Hooks['onAttempt']
   readonly #estimate: Estimate
   readonly #health: Health
   /** Rows that wait for a lane of their way. */
@@ -45,7 +46,7 @@ export class GroupCommit<T extends Item, R extends string> {
   #rows = 0
   #bytes = 0
 
-  constructor(store: Store<T, R>, limits: Limits, { onAttempt, onOutage }: Options) {
+  constructor(store: Store<T, R>, limits: Limits, { onAttempt, onOutage }: Hooks) {
     this.#store = store
     this.#limits = limits
     this.#onAttempt = onAttempt

@@ -1,5 +1,6 @@
-/** The application's repository of plants over its store, and its metrics: the attempts, and what waits. */
+/** The application's repository of plants over its store, which is in the database or its caller's, and its metrics. */
 import { Histogram } from '@prometheus-io/client'
+import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import {
@@ -11,10 +12,10 @@ import {
 } from '../database/checks.ts'
 import { openDatabase } from '../database/database.ts'
 import { statementLimitMs } from '../database/session.ts'
-import { GroupCommit } from '../group-commit/group-commit.ts'
 import { addGauge, prefix } from '../metrics.ts'
+import { StartupFault } from '../startup-fault.ts'
 import type { Tracing } from '../tracing.ts'
-import { createRepository, type PlantRepository } from './repository.ts'
+import { createRepository, type PlantRepository, type PlantStore } from './repository.ts'
 import { createSqlStore } from './sql-store.ts'
 import { samples } from './statements.ts'
 
@@ -24,7 +25,7 @@ declare module 'fastify' {
   }
 }
 
-type Options = Config & { tracing?: Tracing | undefined }
+type Options = Config & { store: PlantStore | undefined; tracing: Tracing | undefined }
 
 // Only a row would meet these, or a crash.
 const selectFaults = `
@@ -52,18 +53,25 @@ const checkTable: Check = async (client) => (await client.query(selectFaults)).r
 const crashMessage =
   'these settings of PostgreSQL are off: a crash of its machine can lose or damage all plants; leave them off only for development and tests'
 
-const downMessage =
-  'the database has been unreachable for the write deadline; refusing creates until it is back'
-
-export default fp<Options>(async (app, config) => {
-  const { write, tracing } = config
+/** Opens the database, and returns the store in it. Throws a StartupFault if the configuration has none. */
+function openStore(app: FastifyInstance, { database: url, write, STARTUP_TIMEOUT_MS: timeoutMs }: Config) {
+  if (!url)
+    throw new StartupFault(['the configuration has no database, and the application was given no store'])
   const warn = (settings: string[]) => app.log.warn({ settings }, crashMessage)
   const checks = {
     // In the order in which an operator would mend what they find.
     start: [checkServer, checkStatements(samples), checkTable, warnOfCrashes(warn)],
     session: [checkNewSession, checkTable]
   }
-  const database = openDatabase(app, config.database, checks, config.STARTUP_TIMEOUT_MS)
+  const database = openDatabase(app, url, checks, timeoutMs)
+  return createSqlStore(database, statementLimitMs(write.deadlineMs))
+}
+
+const downMessage =
+  'the database has been unreachable for the write deadline; refusing creates until it is back'
+
+export default fp<Options>(async (app, config) => {
+  const store = config.store ?? openStore(app, config)
   const registers = [app.metrics]
   const rowsOfBatches = new Histogram({
     name: `${prefix}batch_rows`,
@@ -78,8 +86,7 @@ export default fp<Options>(async (app, config) => {
     registers,
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
   })
-  const store = createSqlStore(database, statementLimitMs(write.deadlineMs))
-  const groupCommit = new GroupCommit(tracing?.traceStore(store) ?? store, write, {
+  const plants = createRepository(store, config.write, config.tracing, {
     onAttempt: (rows, ms, outcome) => {
       durations.observe({ outcome }, ms / 1000)
       if (outcome === 'written') rowsOfBatches.observe(rows)
@@ -87,12 +94,12 @@ export default fp<Options>(async (app, config) => {
     onOutage: (isDown, cause) =>
       isDown ? app.log.error({ cause }, downMessage) : app.log.info('the database is back')
   })
-  app.decorate('plants', createRepository(groupCommit, write.queueRows, tracing))
-  addGauge(app.metrics, 'queue_rows', 'Plants that wait for their outcome', () => groupCommit.load.rows)
+  app.decorate('plants', plants)
+  addGauge(app.metrics, 'queue_rows', 'Plants that wait for their outcome', () => plants.load.rows)
   const waitHelp = 'Expected wait of a new plant'
-  addGauge(app.metrics, 'queue_expected_seconds', waitHelp, () => groupCommit.load.expectedMs / 1000)
+  addGauge(app.metrics, 'queue_expected_seconds', waitHelp, () => plants.load.expectedMs / 1000)
   const awayHelp = '1 while creates are refused because the database is unreachable'
-  addGauge(app.metrics, 'database_away', awayHelp, () => +groupCommit.load.databaseDown)
-  // Hooks of onClose run from the last to the first, so the sessions end after the group commit.
-  app.addHook('onClose', () => groupCommit.close())
+  addGauge(app.metrics, 'database_away', awayHelp, () => +plants.load.databaseDown)
+  // Hooks of onClose run from the last to the first, so the sessions end after the last plant.
+  app.addHook('onClose', () => plants.close())
 })

@@ -1,7 +1,8 @@
-/** The repository that the route sees: one create per call, written with others in one transaction. */
+/** The repository of plants over a store, as the route sees it: one create per call, written with others in one transaction. */
 import { breaksRule, lacksPartition } from '../database/errors.ts'
 import { Failure } from '../failures.ts'
-import type { GroupCommit } from '../group-commit/group-commit.ts'
+import { GroupCommit, type Hooks } from '../group-commit/group-commit.ts'
+import type { Limits, Store } from '../group-commit/types.ts'
 import { Shares } from '../shares.ts'
 import type { TracedItem, Tracing } from '../tracing.ts'
 import type { NewPlant } from './schema.ts'
@@ -12,6 +13,9 @@ import type { Stored } from './write-id.ts'
 export interface PlantItem extends TracedItem {
   readonly row: PlantRow
 }
+
+/** What plants are written to. */
+export type PlantStore = Store<PlantItem, Stored>
 
 /** The bytes of a plant that count as one. */
 const bytesOfRow = 4_096
@@ -25,10 +29,12 @@ export type PlantRepository = ReturnType<typeof createRepository>
 
 /** `queueRows`: plants that wait for their outcome. A large one counts as several. */
 export function createRepository(
-  groupCommit: GroupCommit<PlantItem, Stored>,
-  queueRows: number,
-  tracing: Tracing | undefined
+  store: PlantStore,
+  { queueRows, ...limits }: Limits & { readonly queueRows: number },
+  tracing: Tracing | undefined,
+  hooks: Hooks
 ) {
+  const groupCommit = new GroupCommit(tracing?.traceStore(store) ?? store, limits, hooks)
   const queue = new Shares(queueRows)
 
   /** Returns the Failure that any create of a caller would meet now: Overloaded, Unavailable, or undefined. */
@@ -58,7 +64,16 @@ export function createRepository(
     }
   }
 
-  return { create, refusalFor }
+  return {
+    create,
+    refusalFor,
+    /** How many plants wait, how long a new one is expected to, in ms, and whether the database is down. */
+    get load() {
+      return groupCommit.load
+    },
+    /** Resolves when every plant has its outcome. Call it when nothing is created any more. */
+    close: () => groupCommit.close()
+  }
 }
 
 function toFailure(error: Error): Failure {

@@ -1,8 +1,8 @@
 /** The store in PostgreSQL: runs the statements for group commit, and says what became of each plant, by its write id. */
 import type { Database } from '../database/database.ts'
 import { diagnose } from '../database/errors.ts'
-import type { FailureKind, Results, RowVerdict, Store, Verdict } from '../group-commit/types.ts'
-import type { PlantItem } from './repository.ts'
+import type { FailureKind, Results, RowVerdict, Verdict } from '../group-commit/types.ts'
+import type { PlantItem, PlantStore } from './repository.ts'
 import * as sql from './statements.ts'
 import { outcomeOf, type Stored } from './write-id.ts'
 
@@ -12,7 +12,7 @@ const ofOneRow: Partial<Record<FailureKind, FailureKind>> = { gone: 'broken', aw
 const rowsOf = (tried: readonly { readonly item: PlantItem }[]) => tried.map(({ item }) => item.row)
 
 /** Makes the store over the database. A statement may wait `limitMs` for a session, and take as long again. */
-export function createSqlStore(database: Database, limitMs: number): Store<PlantItem, Stored> {
+export function createSqlStore(database: Database, limitMs: number): PlantStore {
   /** Returns what a careful call says about a row. What was rolled back to its savepoint is not stored, whatever its error says. */
   function toResult(outcome: sql.EachOutcome | undefined): 'created' | RowVerdict | undefined {
     if (outcome === undefined) return { kind: 'untried' }

@@ -15,7 +15,7 @@ const env = {
   METRICS_PORT: '0'
 }
 execFileSync(process.execPath, ['src/commands/migrate.ts'], { env })
-const app = await buildApp(readConfig(env), createLogger('silent'))
+const app = await buildApp(readConfig(env), { logger: createLogger('silent') })
 await app.ready()
 const types = await openapiTS(JSON.stringify(app.swagger()), {
   transform: ({ format }) =>
