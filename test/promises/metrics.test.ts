@@ -1,7 +1,10 @@
 /** Promise 17, the page of metrics: what each event changes on it. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { parseMetrics } from '../support/metrics-page.ts'
 import { lockTable, untilBlocked } from '../support/postgres/database.ts'
+import { root } from '../support/process.ts'
 import { headers, keyed, send, startService, token } from '../support/service.ts'
 import { connectTo, exchange, request } from '../support/sockets.ts'
 import { is, until } from '../support/until.ts'
@@ -168,4 +171,12 @@ t.test('the page is text in the format of Prometheus, with what Node says of its
     counters.filter((name) => !name.endsWith('_total')),
     []
   )
+})
+
+t.test('docs/monitoring.md names all metrics of the service, and no others', async (t) => {
+  const page = readFileSync(join(root, 'docs/monitoring.md'), 'utf8')
+  const named = [...page.matchAll(/^\|`(plant_store_\w+)`\|/gm)].map(([, name]) => name)
+  const { types } = await service.metrics()
+  const metrics = Object.keys(types).filter((name) => name.startsWith('plant_store_'))
+  t.strictSame(named.sort(), metrics.sort())
 })

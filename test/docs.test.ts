@@ -2,19 +2,20 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { root } from '../support/process.ts'
-import { everyResponse, type FailureName, failure, failureNumbers } from '../support/responses.ts'
-import { send, startService } from '../support/service.ts'
+import { ask, build } from './support/build.ts'
+import { root } from './support/process.ts'
+import { everyResponse, type FailureName, failure, failureNumbers } from './support/responses.ts'
 
-const service = await startService(t, { BASE_PATH: '/v1' })
-const get = (path: string, method = 'GET', url = service.url) => send(url + path, { method })
+const shown = await build(t, { env: { BASE_PATH: '/v1' } })
+const get = (url: string, method: 'GET' | 'HEAD' = 'GET', app = shown) => ask(app, { method, url })
 const json = { status: 200, headers: everyResponse }
 
 t.test('every operation of the document needs a token, and lists the failures', async (t) => {
   const { paths } = JSON.parse((await get('/openapi.json')).body)
   for (const path of Object.keys(paths))
     for (const method of Object.keys(paths[path])) {
-      const reply = await get(`/v1${path.replaceAll(/{\w+}/g, '1')}`, method.toUpperCase())
+      const url = `/v1${path.replaceAll(/{\w+}/g, '1')}`
+      const reply = await ask(shown, { method: method.toUpperCase() as 'POST', url })
       t.strictSame(reply, failure('MissingToken'), `${method} ${path}`)
       const { responses } = paths[path][method]
       t.match(responses[400].content, { 'application/json': { examples: Object } }, path)
@@ -63,7 +64,7 @@ t.test('each failure is an example, with the body that the service sends', async
 })
 
 t.test('the page for people: from its own origin, with nothing inline; DOCS=off hides it', async (t) => {
-  const hidden = await startService(t, { DOCS: 'off', DATABASE_URL: service.databaseUrl })
+  const hidden = await build(t, { env: { DOCS: 'off' } })
   for (const path of ['/docs', '/docs/']) {
     const { status, headers: fields, body } = await get(path)
     t.match({ status, type: fields['content-type'] }, { status: 200, type: 'text/html; charset=utf-8' })
@@ -73,19 +74,19 @@ t.test('the page for people: from its own origin, with nothing inline; DOCS=off 
     const links = [...body.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, link]) => link as string)
     t.ok(links.length > 0)
     for (const link of links) {
-      const { pathname } = new URL(link, service.url + path)
+      const { pathname } = new URL(link, `http://test${path}`)
       t.match(pathname, /^\/docs\/static\//)
       t.equal((await get(pathname)).status, 200, link)
     }
-    t.strictSame(await get(path, 'GET', hidden.url), failure('NotFound'))
+    t.strictSame(await get(path, 'GET', hidden), failure('NotFound'))
   }
-  t.equal((await get('/openapi.json', 'GET', hidden.url)).status, 200)
+  t.equal((await get('/openapi.json', 'GET', hidden)).status, 200)
 })
 
 t.test('a file of the page can be kept by a browser, and asked for in parts', async (t) => {
-  const ask = (headers: Record<string, string>) =>
-    send(`${service.url}/docs/static/index.css`, { method: 'GET', headers })
-  const whole = await ask({})
+  const fetch = (headers: Record<string, string>) =>
+    ask(shown, { method: 'GET', url: '/docs/static/index.css', headers })
+  const whole = await fetch({})
   const { etag = '', 'last-modified': modified = '' } = whole.headers
   t.match(whole.headers, { 'cache-control': 'public, max-age=0' })
   for (const fresh of [
@@ -93,13 +94,13 @@ t.test('a file of the page can be kept by a browser, and asked for in parts', as
     { 'if-none-match': '*' },
     { 'if-modified-since': modified }
   ]) {
-    const { status, body } = await ask(fresh)
+    const { status, body } = await fetch(fresh)
     t.strictSame({ status, body }, { status: 304, body: '' }, JSON.stringify(fresh))
   }
-  const part = await ask({ range: 'bytes=0-3' })
+  const part = await fetch({ range: 'bytes=0-3' })
   t.strictSame([part.status, part.body], [206, whole.body.slice(0, 4)])
   t.match(part.headers, { 'content-range': `bytes 0-3/${whole.body.length}` })
-  t.equal((await ask({ range: 'lines=1' })).body, whole.body, 'a range of another unit is ignored')
+  t.equal((await fetch({ range: 'lines=1' })).body, whole.body, 'a range of another unit is ignored')
 })
 
 /** Returns the different names that a pattern finds in a file, in order. */
@@ -108,7 +109,7 @@ async function namesIn(file: string, pattern: RegExp) {
   return [...new Set([...text.matchAll(pattern)].map(([, name]) => name as string))].sort()
 }
 
-t.test('the pages name all failures, fields, settings and metrics, and no others', async (t) => {
+t.test('the pages name all failures, fields and settings, and no others', async (t) => {
   const failures = await namesIn('docs/errors.md', /^\|\d+\|(\w+)/gm)
   t.strictSame(failures, Object.keys(failureNumbers).sort())
   const { NewPlant } = JSON.parse((await get('/openapi.json')).body).components.schemas
@@ -129,7 +130,4 @@ t.test('the pages name all failures, fields, settings and metrics, and no others
     inTables.filter((name) => !settings.includes(name)),
     []
   )
-  const { types } = await service.metrics()
-  const metrics = Object.keys(types).filter((name) => name.startsWith('plant_store_'))
-  t.strictSame(await namesIn('docs/monitoring.md', /^\|`(plant_store_\w+)`\|/gm), metrics.sort())
 })
