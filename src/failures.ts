@@ -94,8 +94,12 @@ export function toFailure(thrown: unknown): Failure {
     : new Failure('Internal', { cause: thrown })
 }
 
-/** Returns the interface's response for a failure. No other function makes one. */
-export function toResponse({ name, error, message, headers, outcome }: Failure) {
+/** The methods of requests that store nothing (RFC 9110, section 9.2.1): their failures say nothing of it. */
+const safeMethods = ['GET', 'HEAD', 'OPTIONS', 'TRACE']
+
+/** Returns the interface's response for a failure of a request with this method, if it is known. No other function makes one. */
+export function toResponse({ name, error, message, headers, outcome }: Failure, method = '') {
+  const isSafe = safeMethods.includes(method)
   // By the catalogue: an Internal that has stored nothing is the operator's to solve, and says no more.
   const isLater = catalogue[name][2] === 'none'
   const fields = {
@@ -103,8 +107,9 @@ export function toResponse({ name, error, message, headers, outcome }: Failure) 
     // Seconds (RFC 9110, section 10.2.3): a full queue may be empty after this time, and an outage over.
     ...((error === 429 || error === 503) && { 'retry-after': '1' }),
     ...headers,
-    ...(outcome && { 'write-outcome': outcome })
+    ...(outcome && !isSafe && { 'write-outcome': outcome })
   }
-  const text = isLater ? `${message}; this request stored nothing; retry later` : message
+  const end = isSafe ? 'retry later' : 'this request stored nothing; retry later'
+  const text = isLater ? `${message}; ${end}` : message
   return { status: 400, headers: fields, body: JSON.stringify({ error, message: text }) } as const
 }

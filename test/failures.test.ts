@@ -94,3 +94,32 @@ t.test('a store that fails a plant: its client is told what is known, and nothin
     t.strictSame(await create(app, { id: index, name: 'n' }), reply, JSON.stringify(error))
   }
 })
+
+t.test('what a read throws says nothing of storing', async (t) => {
+  const app = await build(t)
+  let value: unknown
+  app.get('/read', async () => {
+    throw value
+  })
+  const nothing = { headers: { 'write-outcome': undefined } }
+  const cases: [thrown: unknown, reply: Reply][] = [
+    [new Error(secret), failure('Internal', nothing)],
+    [new Failure('Internal', { outcome: 'none' }), failure('Internal', nothing)],
+    ...(['Overloaded', 'Unavailable', 'DeadlineExceeded', 'RateLimited'] as const).map(
+      (name): [unknown, Reply] => {
+        const reply = failure(name, nothing)
+        return [
+          new Failure(name),
+          { ...reply, body: reply.body.replace(' this request stored nothing;', '') }
+        ]
+      }
+    )
+  ]
+  for (const [each, reply] of cases) {
+    value = each
+    for (const method of ['GET', 'HEAD'] as const) {
+      const expected = method === 'HEAD' ? { ...reply, body: '' } : reply
+      t.strictSame(await ask(app, { method, url: '/read' }), expected, `${method}: ${each}`)
+    }
+  }
+})

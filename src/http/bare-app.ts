@@ -194,6 +194,6 @@ const rejection = (allowed: string[]) =>
 function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {
   const failure = toFailure(thrown)
   request.failure = failure
-  const { status, headers, body } = toResponse(failure)
+  const { status, headers, body } = toResponse(failure, request.method)
   return reply.code(status).headers(headers).header('content-type', json).send(body)
 }

@@ -1,6 +1,8 @@
 /** The interface's document for machines, /openapi.json, from the routes' own schemas, and its page for people, /docs. */
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
+import type { TSchema } from '@sinclair/typebox'
+import type { FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { catalogue, Failure, type FailureName, toResponse } from '../failures.ts'
@@ -35,7 +37,10 @@ export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page }) => {
         schemas: { NewPlant, Plant, Error: ErrorBody } as Record<string, object>
       }
     },
-    transform: ({ schema, url }) => ({ url, schema: { ...schema, ...additions[`${schema?.operationId}`] } })
+    transform: ({ schema, url, route }) => ({
+      url,
+      schema: schema?.tags ? describe(schema as Operation, String(route.method)) : schema
+    })
   })
   app.get('/openapi.json', async () => app.swagger())
   if (page === 'off') return
@@ -48,20 +53,59 @@ export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page }) => {
   })
 })
 
+/** The schema of a route of the interface. */
+type Operation = FastifySchema & { body?: TSchema; response: { 200: TSchema } }
+
 const aboutKey =
   '1 to 255 visible ASCII characters of your choice; in quotes if it has a comma, a quote or a space. With it, the same request can be sent any number of times: once it has succeeded, it gets the same response again. A key counts for one caller and one id, and never expires.'
+const aboutReplay = 'true: an earlier request with this Idempotency-Key had stored the plant.'
 const aboutOutcome =
-  'With 429, 500 and 503: this request has stored nothing (none), or may have stored the plant (unknown). An earlier attempt may have stored it all the same.'
+  'Of a create, with 429, 500 and 503: this request has stored nothing (none), or may have stored the plant (unknown). An earlier attempt may have stored it all the same.'
 const aboutId = "The request's own, or one that the service made. The log has it too."
 
-/** All failures: what only other paths and methods can meet, too. */
-const examples = Object.fromEntries(
-  (Object.keys(catalogue) as FailureName[]).map((name) => {
+/** By the operation's id, its own header fields: of its request, and of its success. */
+const ownFields: Record<string, { request: Record<string, string>; success: Record<string, string> }> = {
+  createPlant: {
+    request: { 'Idempotency-Key': aboutKey },
+    success: { 'Idempotent-Replayed': aboutReplay }
+  }
+}
+
+/** Adds to the schema of a route what it does not say: failures, header fields, and the names of the schemas. */
+function describe({ body, response, ...schema }: Operation, method: string) {
+  const { request, success } = ownFields[`${schema.operationId}`] ?? {}
+  const { title, description } = response[200]
+  return {
+    ...schema,
+    ...(body && { body: json(body.title) }),
+    ...(request && { headers: { type: 'object', properties: fields(request) } }),
+    response: {
+      200: { ...json(title), description, headers: fields({ 'X-Request-Id': aboutId, ...success }) },
+      400: describeFailures(method)
+    }
+  }
+}
+
+/** Describes the failure response of an operation. Its examples are all failures, also what only other paths can meet. */
+function describeFailures(method: string) {
+  const examples = (Object.keys(catalogue) as FailureName[]).map((name) => {
     const failure = new Failure(name, name === 'InvalidPlant' ? { message: 'name is required' } : {})
-    const value = JSON.parse(toResponse(failure).body)
+    const value = JSON.parse(toResponse(failure, method).body)
     return [name, { summary: `${value.error}: ${value.message}`, value }]
   })
-)
+  return {
+    ...json('Error', Object.fromEntries(examples)),
+    description:
+      'The request failed: `error` is the HTTP status code that would name the failure best, and `Error-Name` the example.',
+    headers: fields({
+      'X-Request-Id': aboutId,
+      'Error-Name': 'The name of what failed.',
+      'Write-Outcome': aboutOutcome,
+      'Retry-After': 'With 429 and 503: seconds to wait before the next attempt.',
+      'WWW-Authenticate': 'With 401: the challenge of RFC 6750, section 3.'
+    })
+  }
+}
 
 /** Describes header fields. */
 const fields = (about: Record<string, string>) =>
@@ -69,40 +113,7 @@ const fields = (about: Record<string, string>) =>
     Object.entries(about).map(([name, description]) => [name, { type: 'string', description }])
   )
 
-/** Describes a body by the name of its schema. */
-const json = (name: string, examples?: object) => ({
-  content: { 'application/json': { schema: { $ref: `#/components/schemas/${name}` }, examples } }
+/** Describes a body by the name of its schema, which is its title. */
+const json = (title: string | undefined, examples?: object) => ({
+  content: { 'application/json': { schema: { $ref: `#/components/schemas/${title}` }, examples } }
 })
-
-/** The failure response of every operation. */
-const failed = {
-  ...json('Error', examples),
-  description:
-    'The request failed: `error` is the HTTP status code that would name the failure best, and `Error-Name` the example.',
-  headers: fields({
-    'X-Request-Id': aboutId,
-    'Error-Name': 'The name of what failed.',
-    'Write-Outcome': aboutOutcome,
-    'Retry-After': 'With 429 and 503: seconds to wait before the next attempt.',
-    'WWW-Authenticate': 'With 401: the challenge of RFC 6750, section 3.'
-  })
-}
-
-/** By the operation's id, what its schema does not say: failures, header fields, and the names of the schemas. */
-const additions: Record<string, object> = {
-  createPlant: {
-    body: json('NewPlant'),
-    headers: { type: 'object', properties: fields({ 'Idempotency-Key': aboutKey }) },
-    response: {
-      200: {
-        ...json('Plant'),
-        description: Plant.description,
-        headers: fields({
-          'X-Request-Id': aboutId,
-          'Idempotent-Replayed': 'true: an earlier request with this Idempotency-Key had stored the plant.'
-        })
-      },
-      400: failed
-    }
-  }
-}
