@@ -1,26 +1,30 @@
 /** Promise 6 across a release that adds a field: a keyed request is the same one, whichever of the two releases gets it. */
+import { join, relative } from 'node:path'
 import t from 'tap'
-import { addHeight, makeNextRelease } from '../support/next-release.ts'
-import { createDatabase, query } from '../support/postgres/database.ts'
+import { createDatabase, migrate, query } from '../support/postgres/database.ts'
+import { migrateFile, root, serverFile } from '../support/process.ts'
+import { applyRecipe } from '../support/recipe.ts'
 import { failure, type Reply, success } from '../support/responses.ts'
 import { keyed, type Service, startService } from '../support/service.ts'
 
+/** The release after this one: plants have one more optional field, `height`. */
+const next = relative(root, await applyRecipe(t, 'field'))
 const DATABASE_URL = await createDatabase(t)
-await query(DATABASE_URL, addHeight)
+await migrate(t, DATABASE_URL, join(next, migrateFile))
 const [older, newer] = await Promise.all([
   startService(t, { DATABASE_URL }),
-  startService(t, { DATABASE_URL }, { file: makeNextRelease(t) })
+  startService(t, { DATABASE_URL }, { file: join(next, serverFile) })
 ])
 
 /** The other members of a request, and of a repeat that means the same. */
 const repeats: [title: string, first: string, repeat: string][] = [
   ['no other member', '', ''],
-  ['the new field', ',"next_height":12', ',"next_height":12'],
-  ['the new field in another spelling', ',"next_height":12', ',"next_height":1.2e1'],
+  ['the new field', ',"height":12', ',"height":12'],
+  ['the new field in another spelling', ',"height":12', ',"height":1.2e1'],
   [
     'the new field and an unknown one',
-    ',"next_height":-3,"soil":{"pH":6.50,"of":["peat",1]}',
-    ',"soil":{"of":["peat",1.0],"pH":65e-1},"next_height":-3'
+    ',"height":-3,"soil":{"pH":6.50,"of":["peat",1]}',
+    ',"soil":{"of":["peat",1.0],"pH":65e-1},"height":-3'
   ],
   ['an unknown one that doubles would round', ',"serial":9007199254740993', ',"serial":9007199254740993.0'],
   ['an unknown one, twice', ',"soil":1,"soil":null', ',"soil":null'],
@@ -33,9 +37,9 @@ const repeats: [title: string, first: string, repeat: string][] = [
 
 /** The other members of a request, and of one that means something else. */
 const others: [title: string, first: string, other: string][] = [
-  ['another height', ',"next_height":12', ',"next_height":13'],
-  ['no height', ',"next_height":12', ''],
-  ['a height where there was none', '', ',"next_height":12'],
+  ['another height', ',"height":12', ',"height":13'],
+  ['no height', ',"height":12', ''],
+  ['a height where there was none', '', ',"height":12'],
   ['a number that only doubles take for the same', ',"serial":9007199254740993', ',"serial":9007199254740992']
 ]
 
@@ -50,8 +54,7 @@ const orders: [title: string, first: Service, second: Service][] = [
 /** What a client of a release is told of a plant with these members, which it creates or repeats. */
 const plantOf = (service: Service, members: string) => ({
   name: 'Fern',
-  ...(service === newer &&
-    /"next_height":/.test(members) && { next_height: JSON.parse(bodyOf(1, members)).next_height })
+  ...(service === newer && /"height":/.test(members) && { height: JSON.parse(bodyOf(1, members)).height })
 })
 const replayOf = (reply: Reply): Reply => ({
   ...reply,

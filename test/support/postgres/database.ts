@@ -1,7 +1,9 @@
 /** A PostgreSQL database for each test file. */
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import pg from 'pg'
-import { migrateFile, run } from '../process.ts'
+import { migrateFile, root, run } from '../process.ts'
 import type { Teardown } from '../teardown.ts'
 import { until } from '../until.ts'
 import { query } from './query.ts'
@@ -41,7 +43,9 @@ export async function createDatabase(t: Teardown, { migrated = true, encoding = 
 
 /** Makes the migrated database that others are copies of, unless another test file has made it; returns its name. */
 async function makeTemplate(t: Teardown, server: string): Promise<string> {
-  const name = 'plants_template'
+  // A recipe's copy has other migrations, and the same server.
+  const migrations = readdirSync(join(root, 'migrations')).sort().join()
+  const name = `plants_${hash('sha256', migrations).slice(0, 8)}`
   const client = new pg.Client(server)
   await client.connect()
   try {
@@ -57,9 +61,9 @@ async function makeTemplate(t: Teardown, server: string): Promise<string> {
   }
 }
 
-/** Migrates a database as an operator does. Throws with what the process says if it fails. */
-export async function migrate(t: Teardown, url: string): Promise<void> {
-  const { code, stderr } = await run(t, migrateFile, { DATABASE_URL: url, STARTUP_TIMEOUT_MS: '120000' })
+/** Migrates a database as an operator does, by this release or by another's `file`. Throws with what the process says if it fails. */
+export async function migrate(t: Teardown, url: string, file = migrateFile): Promise<void> {
+  const { code, stderr } = await run(t, file, { DATABASE_URL: url, STARTUP_TIMEOUT_MS: '120000' })
   if (code !== 0) throw new Error(stderr)
 }
 
