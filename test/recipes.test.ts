@@ -21,7 +21,7 @@ t.jobs = 2
 
 for (const name of recipeNames)
   t.test(`docs/recipes/${name}.patch applies, passes the checks, and does what it says`, async (t) => {
-    const cwd = await applyRecipe(t, name)
+    const { applied: cwd } = await applyRecipe(t, name)
     // Tap would load itself into each process of Node, where tsc does not start with it.
     const run = (...command: string[]) =>
       t.resolves(execute('env', ['-u', 'NODE_OPTIONS', ...command], { cwd, env }), command.slice(1).join(' '))

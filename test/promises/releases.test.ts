@@ -7,13 +7,14 @@ import { applyRecipe } from '../support/recipe.ts'
 import { failure, type Reply, success } from '../support/responses.ts'
 import { keyed, type Service, startService } from '../support/service.ts'
 
-/** The release after this one: plants have one more optional field, `height`. */
-const next = relative(root, await applyRecipe(t, 'field'))
+/** Two releases. In the later one, plants have one more optional field, `height`. */
+const { without, applied } = await applyRecipe(t, 'field')
+const fileOf = (folder: string, file: string) => relative(root, join(folder, file))
 const DATABASE_URL = await createDatabase(t)
-await migrate(t, DATABASE_URL, join(next, migrateFile))
+await migrate(t, DATABASE_URL, fileOf(applied, migrateFile))
 const [older, newer] = await Promise.all([
-  startService(t, { DATABASE_URL }),
-  startService(t, { DATABASE_URL }, { file: join(next, serverFile) })
+  startService(t, { DATABASE_URL }, { file: fileOf(without, serverFile) }),
+  startService(t, { DATABASE_URL }, { file: fileOf(applied, serverFile) })
 ])
 
 /** The other members of a request, and of a repeat that means the same. */

@@ -12,11 +12,8 @@ const others = ['.git', '.tap', '.data', '.env', 'dist', 'coverage', 'node_modul
 /** The names of all recipes, such as `field`. */
 export const recipeNames = readdirSync(join(root, recipes)).map((file) => basename(file, '.patch'))
 
-/**
- * Applies a recipe to a copy of the repository below it, where the copy finds node_modules. Returns its folder, which is removed
- * at teardown. Rejects with what to do if the recipe does not fit the code any more.
- */
-export async function applyRecipe(t: Teardown, name: string): Promise<string> {
+/** Copies the repository to a folder below it, where the copy finds node_modules. It is removed at teardown. */
+function copyRepository(t: Teardown, name: string): string {
   const parent = join(root, '.tap')
   mkdirSync(parent, { recursive: true })
   const folder = mkdtempSync(join(parent, `${name}-`))
@@ -24,12 +21,31 @@ export async function applyRecipe(t: Teardown, name: string): Promise<string> {
   const filter = (path: string) => basename(path) !== 'node_modules'
   for (const entry of readdirSync(root).filter((entry) => !others.includes(entry)))
     cpSync(join(root, entry), join(folder, entry), { recursive: true, filter })
-  const file = join(recipes, `${name}.patch`)
-  // Git would take the copy for a folder of the repository, whose paths are others.
-  const env = { GIT_CEILING_DIRECTORIES: parent }
-  await execute('git', ['apply', file], { cwd: folder, env }).catch((cause) => {
-    const advice = 'CONTRIBUTING.md says how to write it anew, under "When a recipe does not apply"'
-    throw new Error(`${file} does not apply to the code as it is now. ${advice}.`, { cause })
-  })
   return folder
+}
+
+/** Runs `git apply` with a recipe in a copy. */
+const apply = (folder: string, name: string, ...flags: string[]) =>
+  execute('git', ['apply', ...flags, join(recipes, `${name}.patch`)], {
+    cwd: folder,
+    // Git would take the copy for a folder of the repository, whose paths are others.
+    env: { GIT_CEILING_DIRECTORIES: join(root, '.tap') }
+  })
+
+/**
+ * Makes a copy of the repository with a recipe, and one without it: a contributor may have applied the recipe to the repository
+ * itself. Returns their folders. Rejects with what to do if the recipe does not fit the code any more.
+ */
+export async function applyRecipe(t: Teardown, name: string) {
+  const [first, second] = [copyRepository(t, name), copyRepository(t, name)]
+  const isApplied = await apply(first, name, '--reverse').then(
+    () => true,
+    () => false
+  )
+  if (isApplied) return { without: first, applied: second }
+  await apply(second, name).catch((cause) => {
+    const advice = 'CONTRIBUTING.md says how to write it anew, under "When a recipe does not apply"'
+    throw new Error(`${recipes}/${name}.patch does not apply to the code as it is now. ${advice}.`, { cause })
+  })
+  return { without: first, applied: second }
 }
