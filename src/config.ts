@@ -4,6 +4,7 @@ import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { cancelGraceMs, statementLimitMs } from './database/session.ts'
 import { parseDatabaseUrl } from './database/url.ts'
+import { isSafeUrl, parseKeys } from './jwt/keys.ts'
 import { readSecret } from './secrets.ts'
 import { StartupFault } from './startup-fault.ts'
 import { parseTokens } from './tokens.ts'
@@ -27,6 +28,11 @@ FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
 const address = (fallback: string) =>
   Type.String({ default: fallback, format: 'address', description: 'an IP address such as 127.0.0.1 or ::1' })
 
+FormatRegistry.Set('safe-url', (text) => text === '' || isSafeUrl(text))
+const url = () =>
+  Type.String({ default: '', format: 'safe-url', description: 'an https URL (http only for this machine)' })
+const visible = (fallback: string) => text(fallback, '^[!-~]{0,2000}$', 'up to 2000 visible ASCII characters')
+
 const levels = 'fatal, error, warn, info, debug, trace or silent'
 
 /** The settings that are no secrets; docs/configuration.md says what each is for. `description` completes "NAME must be …". */
@@ -35,6 +41,10 @@ const Settings = Type.Object({
   PORT: integer(3000, 0, 65_535),
   BASE_PATH: text('', '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$', 'empty or a path such as /v1, not /v1/'),
   DOCS: text('on', '^(on|off)$', 'on or off'),
+  AUTH_JWT_ISSUER: visible(''),
+  AUTH_JWT_AUDIENCE: visible(''),
+  AUTH_JWT_CALLER: visible('sub'),
+  AUTH_JWT_KEYS_URL: url(),
   METRICS_HOST: address('127.0.0.1'),
   METRICS_PORT: integer(9464, 0, 65_535),
   LOG_LEVEL: text('info', `^(${levels.replace(/, | or /g, '|')})$`, levels),
@@ -77,6 +87,21 @@ function readUrl(env: NodeJS.ProcessEnv, url: string, faults: string[]) {
   return readSecret(env, url, parseDatabaseUrl, faults)
 }
 
+/** Reads which tokens of an identity provider are accepted; undefined if none is configured. */
+function readJwt(env: NodeJS.ProcessEnv, settings: Settings, faults: string[]) {
+  const { AUTH_JWT_ISSUER: issuer, AUTH_JWT_AUDIENCE: audience, AUTH_JWT_CALLER: claim } = settings
+  const { AUTH_JWT_KEYS_URL: keysUrl } = settings
+  const hasKeys = Boolean(env.AUTH_JWT_KEYS || env.AUTH_JWT_KEYS_FILE)
+  if (!issuer && !audience && !keysUrl && !hasKeys) return undefined
+  if (!issuer) faults.push('AUTH_JWT_ISSUER is required beside the other settings AUTH_JWT_…')
+  if (!audience) faults.push('AUTH_JWT_AUDIENCE is required beside AUTH_JWT_ISSUER')
+  if (keysUrl && hasKeys) faults.push('AUTH_JWT_KEYS_URL and AUTH_JWT_KEYS must not both be set')
+  if (issuer && !keysUrl && !hasKeys && !isSafeUrl(issuer))
+    faults.push('AUTH_JWT_ISSUER must be an https URL, unless AUTH_JWT_KEYS_URL or _FILE is set')
+  const keys = hasKeys ? readSecret(env, 'AUTH_JWT_KEYS', parseKeys, faults) : undefined
+  return { issuer, audience, claim, keys, keysUrl }
+}
+
 /** The service's configuration: each setting by its own name, the secrets, and the limits that follow from the settings. */
 export type Config = ReturnType<typeof readConfig>
 
@@ -88,9 +113,12 @@ export function readConfig(env: NodeJS.ProcessEnv, { hasStore = false } = {}) {
   const faults: string[] = []
   const settings = readSettings(env, faults)
   const database = hasStore ? undefined : readUrl(env, 'DATABASE_URL', faults)
-  const tokens = readSecret(env, 'AUTH_TOKENS', parseTokens, faults)
-  if (!tokens || faults.length > 0) throw new StartupFault(faults)
-  return Object.freeze({ ...settings, ...deriveLimits(settings), database, tokens })
+  const jwt = readJwt(env, settings, faults)
+  const hasTokens = Boolean(env.AUTH_TOKENS || env.AUTH_TOKENS_FILE)
+  const tokens = hasTokens ? readSecret(env, 'AUTH_TOKENS', parseTokens, faults) : undefined
+  if (!hasTokens && !jwt) faults.push('AUTH_TOKENS or AUTH_JWT_ISSUER is required')
+  if (faults.length > 0) throw new StartupFault(faults)
+  return Object.freeze({ ...settings, ...deriveLimits(settings), database, tokens, jwt })
 }
 
 /** How long every response is its connection's last before the server closes, unless no connection is left. */

@@ -14,6 +14,7 @@ export const catalogue = {
   MissingToken: [401, 'a bearer token is required'],
   MalformedToken: [401, 'the Authorization header is malformed'],
   InvalidToken: [401, 'the bearer token is not valid'],
+  UnacceptableCaller: [403, "the token's caller has a name that this store does not take"],
   NotFound: [404, 'no such path'],
   MethodNotAllowed: [405, 'this path does not support this method'],
   RequestTimeout: [408, 'the request took too long to arrive; send it again'],
@@ -30,6 +31,7 @@ export const catalogue = {
   TransferCodingNotSupported: [501, 'the only supported transfer coding is chunked'],
   Overloaded: [503, 'too many requests are waiting', 'none'],
   Unavailable: [503, 'the database is unavailable', 'none'],
+  KeysUnavailable: [503, "the identity provider's keys are unavailable", 'none'],
   DeadlineExceeded: [503, 'the deadline passed', 'none'],
   OutcomeUnknown: [
     503,

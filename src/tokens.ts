@@ -3,11 +3,12 @@ import { hash } from 'node:crypto'
 import { StartupFault } from './startup-fault.ts'
 
 /**
- * Returns the caller of a bearer token, if it is valid now. It is awaited: another kind of token may ask elsewhere. A caller is 1
- * to 64 letters, digits, ".", "_" or "-". Callers must be few: rates, budgets and metrics keep something for each.
+ * Returns the caller of a bearer token, if it is valid now. It is awaited: another kind of token may
+ * ask elsewhere, and throw the Failure of a token that is not valid.
  */
 export type FindCaller = (token: string) => string | undefined | Promise<string | undefined>
 
+/** The callers in a list. Those of an identity provider may have more characters. */
 const callerName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
 
 /**

@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import t from 'tap'
 import { ask, build } from './support/build.ts'
 import { root } from './support/process.ts'
+import { makeKey, startProvider } from './support/provider.ts'
 import { everyResponse, type FailureName, failure, failureNumbers } from './support/responses.ts'
 
-const shown = await build(t, { env: { BASE_PATH: '/v1' } })
+const provider = await startProvider(t, makeKey())
+const shown = await build(t, { env: { BASE_PATH: '/v1', ...provider.settings } })
 const get = (url: string, method: 'GET' | 'HEAD' = 'GET', app = shown) => ask(app, { method, url })
 const json = { status: 200, headers: everyResponse }
 
@@ -31,7 +33,7 @@ t.test('the document needs no token, and describes POST /plants', async (t) => {
   t.match(document, { openapi: /^3\.1\.\d$/, info: { title: 'Plant Store', version: /^\d+\.\d+\.\d+$/ } })
   t.match(document, { servers: [{ url: '/v1' }], security: [{ bearer: [] }] })
   const { securitySchemes, schemas } = document.components
-  t.match(securitySchemes.bearer, { type: 'http', scheme: 'bearer' })
+  t.match(securitySchemes.bearer, { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' })
   const { post } = document.paths['/plants']
   t.equal(post.operationId, 'createPlant')
   t.match(post.parameters, [{ name: 'Idempotency-Key', in: 'header', schema: { type: 'string' } }])
@@ -80,7 +82,9 @@ t.test('the page for people: from its own origin, with nothing inline; DOCS=off 
     }
     t.strictSame(await get(path, 'GET', hidden), failure('NotFound'))
   }
-  t.equal((await get('/openapi.json', 'GET', hidden)).status, 200)
+  const { status, body } = await get('/openapi.json', 'GET', hidden)
+  t.equal(status, 200)
+  t.notOk(body.includes('JWT'), 'nothing of tokens that it does not take')
 })
 
 t.test('a file of the page can be kept by a browser, and asked for in parts', async (t) => {

@@ -83,7 +83,7 @@ t.test(
 
 t.test('docs/promises.md names each file of test/promises', async (t) => {
   const page = readFileSync(join(root, 'docs/promises.md'), 'utf8')
-  const rows = page.split('\n').filter((line) => /^\|\d+\|/.test(line))
+  const rows = page.split('\n').filter((line) => /^\|\d+b?\|/.test(line))
   const named = rows.flatMap(
     (row) =>
       row

@@ -5,9 +5,10 @@ import type { onRequestHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { Failure, type FailureName } from '../failures.ts'
+import { acceptJwt } from '../jwt/verify.ts'
 import { addGauge } from '../metrics.ts'
 import { followSecret } from '../secrets.ts'
-import { isTokenShaped, parseTokens } from '../tokens.ts'
+import { type FindCaller, isTokenShaped, parseTokens } from '../tokens.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -15,17 +16,30 @@ declare module 'fastify' {
     authenticate: onRequestHookHandler
   }
   interface FastifyRequest {
-    /** The name that the configuration gives to the request's token; empty until the request is authenticated. */
+    /** The name that the configuration or a claim gives to the request's token; empty until it is authenticated. */
     caller: string
   }
 }
 
-export default fp<Config>(async (app, { tokens, RATE_LIMIT: perSecond }) => {
-  let findCaller = tokens.value
-  const isBroken = followSecret('AUTH_TOKENS_FILE', tokens, app, (text) => {
-    findCaller = parseTokens(text)
-  })
-  addGauge(app.metrics, 'tokens_file_error', '1 while AUTH_TOKENS_FILE is broken', () => +isBroken())
+/** More callers than can make a request in one second, so that none loses its count meanwhile. */
+const mostCallersOfSecond = 50_000
+
+export default fp<Config>(async (app, config) => {
+  const { tokens, jwt, RATE_LIMIT: perSecond } = config
+  let findListed: FindCaller = tokens?.value ?? (() => undefined)
+  const isBroken =
+    tokens &&
+    followSecret('AUTH_TOKENS_FILE', tokens, app, (text) => {
+      findListed = parseTokens(text)
+    })
+  addGauge(
+    app.metrics,
+    'tokens_file_error',
+    '1 while AUTH_TOKENS_FILE is broken',
+    () => +(isBroken?.() ?? false)
+  )
+  const isListed: FindCaller = (token) => findListed(token)
+  const findCaller = jwt ? acceptJwt(app, jwt, config.STARTUP_TIMEOUT_MS, isListed) : isListed
   app.decorateRequest('caller', '')
   await app.register(bearerAuth, {
     addHook: false,
@@ -43,6 +57,7 @@ export default fp<Config>(async (app, { tokens, RATE_LIMIT: perSecond }) => {
       global: false,
       max: perSecond,
       timeWindow: 1_000,
+      cache: mostCallersOfSecond,
       enableDraftSpec: true, // the IETF draft "RateLimit header fields for HTTP", version 6
       keyGenerator: ({ caller }) => caller,
       errorResponseBuilder: () => new Failure('RateLimited')
@@ -50,10 +65,9 @@ export default fp<Config>(async (app, { tokens, RATE_LIMIT: perSecond }) => {
   const checkRate = perSecond > 0 ? app.rateLimit() : undefined
   app.decorate('authenticate', (request, reply, done) => {
     verify(request, reply, (error) => {
-      // What fails while a token's caller is looked up is no fault of the token.
       const isOfToken = String(Object(error).code).startsWith('FST_BEARER_AUTH')
       if (isOfToken) done(toAuthFailure(request.headers.authorization))
-      else if (error) done(new Failure('Internal', { cause: error, outcome: 'none' }))
+      else if (error) done(toLookUpFailure(error))
       else if (checkRate === undefined) done()
       else checkRate.call(app, request, reply).then(() => done(), done)
     })
@@ -63,10 +77,22 @@ export default fp<Config>(async (app, { tokens, RATE_LIMIT: perSecond }) => {
 /** Returns the failure of a request without a valid bearer token, with its challenge (RFC 6750, section 3). */
 function toAuthFailure(authorization = ''): Failure {
   const [scheme = '', ...rest] = authorization.split(' ')
-  const fail = (name: FailureName, code = '') =>
-    new Failure(name, { headers: { 'www-authenticate': `Bearer realm="plant-store"${code}` } })
   if (scheme.toLowerCase() !== 'bearer') return fail('MissingToken')
   return isTokenShaped(rest.join(' ').trim())
     ? fail('InvalidToken', ', error="invalid_token"')
     : fail('MalformedToken', ', error="invalid_request"')
+}
+
+const fail = (name: FailureName, code = '', message?: string) =>
+  new Failure(name, {
+    ...(message && { message }),
+    headers: { 'www-authenticate': `Bearer realm="plant-store"${code}` }
+  })
+
+/** Returns what was thrown while the caller of a token was looked for, by itself no fault of the token. */
+function toLookUpFailure(thrown: unknown): Failure {
+  if (!(thrown instanceof Failure)) return new Failure('Internal', { cause: thrown, outcome: 'none' })
+  const { name, message } = thrown
+  const code = `, error="invalid_token", error_description="${message}"`
+  return name === 'InvalidToken' ? fail(name, code, message) : thrown
 }

@@ -21,8 +21,9 @@ Every response is status 200 with a plant, or status 400 with \`{"error": …, "
 
 A body has at most ${maximumValues} values: itself, and each member and element at any depth; with more it gets MalformedBody. Unknown properties are ignored.`
 const aboutBearer = 'An access token: `Authorization: Bearer <token>`'
+const bearer = { type: 'http', scheme: 'bearer', description: aboutBearer } as const
 
-export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page }) => {
+export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page, jwt }) => {
   await app.register(swagger, {
     // What has no tag is not part of the interface, such as a probe.
     hideUntagged: true,
@@ -33,7 +34,7 @@ export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page }) => {
       security: [{ bearer: [] }],
       tags: [{ name: 'plants', description: 'The plants of the store' }],
       components: {
-        securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: aboutBearer } },
+        securitySchemes: { bearer: { ...bearer, ...(jwt && { bearerFormat: 'JWT' }) } },
         schemas: { NewPlant, Plant, Error: ErrorBody } as Record<string, object>
       }
     },

@@ -22,9 +22,10 @@ export default fp(async (app) => {
     registers
   })
   server.on('drop', () => dropped.inc())
+  const labelOf = limitCallers()
   const requests = new Counter({
     name: `${prefix}http_requests_total`,
-    help: "Requests by their token's name, (none) without a valid one, and by how they ended: Success, a failure's name, or ClientLeft",
+    help: "Requests by their token's caller, (none) without a valid one, (other) beyond the first 200, and by how they ended: Success, a failure's name, or ClientLeft",
     labelNames: ['caller', 'result'],
     registers
   })
@@ -47,14 +48,26 @@ export default fp(async (app) => {
     const line = describe(reply)
     const { caller = noCaller, route = 'unknown', failure, errorName = 'Success', durationMs } = line
     const method = methods.has(line.method) ? line.method : 'other'
-    requests.inc({ caller, result: isSent ? errorName : 'ClientLeft' })
+    requests.inc({ caller: labelOf(caller), result: isSent ? errorName : 'ClientLeft' })
     if (isSent) durations.observe({ route, method, failure }, durationMs / 1_000)
     if (isSent && failure === 0 && line.caller) logSuccess(line)
     else logReply(logger, line, reply.request.failure, isSent)
   })
 })
 
-const noCaller = '(none)' // no token can have a name with brackets
+const noCaller = '(none)' // no caller has a name with brackets
+
+/** Callers with series of their own: an identity provider may know many more. */
+const mostCallers = 200
+
+/** Returns a function that makes the label of a caller: "(other)" for those after the first ones. */
+function limitCallers() {
+  const first = new Set([noCaller])
+  return (caller: string) => {
+    if (first.size <= mostCallers) first.add(caller)
+    return first.has(caller) ? caller : '(other)'
+  }
+}
 
 /** All others count as one: clients choose them, and each would be a series of its own. */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])

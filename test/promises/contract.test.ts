@@ -58,7 +58,7 @@ t.test('a response tells a balancer whether its connection goes on', async (t) =
 
 t.test('the tables have each failure that a request alone can cause', async (t) => {
   const elsewhere =
-    'RateLimited RefusedPlant NotReady Internal OutcomeUnknown Overloaded Unavailable DeadlineExceeded'
+    'UnacceptableCaller KeysUnavailable RateLimited RefusedPlant NotReady Internal OutcomeUnknown Overloaded Unavailable DeadlineExceeded'
   const names = new Set(seen.flatMap(({ headers }) => headers['error-name'] ?? []))
   t.strictSame([...names, ...elsewhere.split(' ')].sort(), Object.keys(failureNumbers).sort())
 })

@@ -15,6 +15,7 @@ const service = { HOST: '127.0.0.1', PORT: '0', DATABASE_URL: nowhere, AUTH_TOKE
 t.jobs = 4
 
 const address = 'an IP address such as 127.0.0.1 or ::1'
+const visible = 'up to 2000 visible ASCII characters'
 const positive = 'an integer from 1 to 2147483647'
 
 /** Each setting: values that are refused, its rule, and values that are taken. */
@@ -30,6 +31,21 @@ const settings: [name: string, refused: string[], rule: string, taken: string[]]
     ['', '/v1', '/~me/_x-1.2']
   ],
   ['DOCS', ['true', 'ON', '0'], 'on or off', ['on', 'off', '']],
+  ['AUTH_JWT_ISSUER', ['a b', 'blümchen'], visible, ['https://issuer.test', 'kubernetes/serviceaccount']],
+  ['AUTH_JWT_AUDIENCE', ['a b', 'a'.repeat(2_001)], visible, ['plants', 'https://plants.test']],
+  ['AUTH_JWT_CALLER', ['a b', '\t'], visible, ['', 'azp', 'https://plants.test/client']],
+  [
+    'AUTH_JWT_KEYS_URL',
+    [
+      'http://issuer.test/keys',
+      'issuer.test',
+      'file:///keys',
+      'https://u:p@issuer.test/',
+      'http://127.1.evil.test/'
+    ],
+    'an https URL (http only for this machine)',
+    ['https://issuer.test/keys?p=a', 'http://127.0.0.1:1/', 'http://localhost/', 'http://[::1]:1/keys']
+  ],
   ['LOG_LEVEL', ['verbose', 'INFO'], 'fatal, error, warn, info, debug, trace or silent', ['silent', 'trace']],
   ['RATE_LIMIT', ['-1', '1000001', '10/s', '0.5'], 'an integer from 0 to 1000000', ['0', '1000000']],
   ['BODY_LIMIT_BYTES', ['0', '268435457', '1mb', ' 1'], 'an integer from 1 to 268435456', ['1', '268435456']],
@@ -80,11 +96,41 @@ await once(socket, 'listening')
 t.teardown(() => socket.close())
 const irregular = 'must name a regular file, not a pipe, a socket, a directory or a device'
 const badUrl = 'must be a URL such as postgres://user:password@host:5432/database'
+const badKeys = 'must be a JWKS with a public key, such as {"keys":[{"kty":"RSA",…}]}'
+const jwt = { AUTH_TOKENS: '', AUTH_JWT_ISSUER: 'https://issuer.test', AUTH_JWT_AUDIENCE: 'plants' }
 const none = { DATABASE_URL: '', AUTH_TOKENS: '' }
 
 /** Secrets, from variables and files, with which the service does not start. */
 const secrets: [title: string, env: Env, faults: string[]][] = [
-  ['no settings', none, ['DATABASE_URL is required', 'AUTH_TOKENS is required']],
+  ['no settings', none, ['DATABASE_URL is required', 'AUTH_TOKENS or AUTH_JWT_ISSUER is required']],
+  [
+    'an issuer alone, in clear text',
+    { AUTH_JWT_ISSUER: 'http://issuer.test' },
+    [
+      'AUTH_JWT_AUDIENCE is required beside AUTH_JWT_ISSUER',
+      'AUTH_JWT_ISSUER must be an https URL, unless AUTH_JWT_KEYS_URL or _FILE is set'
+    ]
+  ],
+  [
+    'keys without an issuer, twice, and neither good',
+    { AUTH_JWT_KEYS_FILE: file('empty'), AUTH_JWT_KEYS_URL: 'https://issuer.test/' },
+    [
+      'AUTH_JWT_ISSUER is required beside the other settings AUTH_JWT_…',
+      'AUTH_JWT_AUDIENCE is required beside AUTH_JWT_ISSUER',
+      'AUTH_JWT_KEYS_URL and AUTH_JWT_KEYS must not both be set',
+      `AUTH_JWT_KEYS_FILE ${badKeys}`
+    ]
+  ],
+  [
+    'keys that are none',
+    { ...jwt, AUTH_JWT_KEYS: '{"keys":[{"kty":"oct","k":"thyme"}]}' },
+    [`AUTH_JWT_KEYS ${badKeys}`]
+  ],
+  [
+    'a private key',
+    { ...jwt, AUTH_JWT_KEYS: '{"keys":[{"kty":"EC","d":"thyme"}]}' },
+    [`AUTH_JWT_KEYS ${badKeys}`]
+  ],
   [
     'a URL that is none, and bad tokens',
     { DATABASE_URL: hidden, AUTH_TOKENS: `a:${token},b:${token},sha256:${token}` },

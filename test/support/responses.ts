@@ -39,6 +39,7 @@ const failures = {
     'the bearer token is not valid',
     { 'www-authenticate': 'Bearer realm="plant-store", error="invalid_token"' }
   ],
+  UnacceptableCaller: [403, "the token's caller has a name that this store does not take"],
   NotFound: [404, 'no such path'],
   MethodNotAllowed: [405, 'this path does not support this method', { allow: 'POST' }],
   RequestTimeout: [408, 'the request took too long to arrive; send it again'],
@@ -55,6 +56,7 @@ const failures = {
   TransferCodingNotSupported: [501, 'the only supported transfer coding is chunked'],
   Overloaded: [503, `too many requests are waiting${stored}`, none],
   Unavailable: [503, `the database is unavailable${stored}`, none],
+  KeysUnavailable: [503, `the identity provider's keys are unavailable${stored}`, none],
   DeadlineExceeded: [503, `the deadline passed${stored}`, none],
   OutcomeUnknown: [
     503,

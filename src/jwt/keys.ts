@@ -1,0 +1,154 @@
+/** The public keys of an identity provider: a JWKS (RFC 7517, section 5), fetched and kept. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Counter } from '@prometheus-io/client'
+import type { FastifyInstance } from 'fastify'
+import { createLocalJWKSet, errors, type JWTVerifyGetKey } from 'jose'
+import { Failure } from '../failures.ts'
+import { addGauge, prefix } from '../metrics.ts'
+import { StartupFault } from '../startup-fault.ts'
+
+/** How often the keys are fetched: until then, a key that the provider withdraws is good. */
+const refreshEveryMs = 60_000
+/** From one attempt to the next, so that made-up key ids do not flood the provider. */
+const coolDownMs = 5_000
+const retryAtStartMs = 500
+/** How many requests may wait for keys: each holds a connection, and one of the balancer's. */
+const mostWaiting = 64
+/** How long keys are kept while the provider is away. Nearly all tokens expire in less time. */
+const keptMs = 24 * 3_600_000
+const mostBytes = 2 ** 20
+
+/** Returns whether nobody on its way can change what a URL gives: https, or http to this machine. */
+export function isSafeUrl(text: string): boolean {
+  const { protocol, hostname, username, password } = URL.parse(text) ?? {}
+  const isLocal = /^(localhost|127\.[\d.]+|\[::1\])$/.test(`${hostname}`)
+  return (protocol === 'https:' || (protocol === 'http:' && isLocal)) && !username && !password
+}
+
+/** Reads a JWKS. Returns what finds a token's key; throws a StartupFault without a public key. */
+export function parseKeys(text: string): JWTVerifyGetKey {
+  try {
+    // A private key in it is known to others, and a symmetric one verifies nothing that is public.
+    const keys = JSON.parse(text).keys.filter(
+      ({ kty, d }: { kty: string; d?: string }) => /^(RSA|EC|OKP)$/.test(kty) && d === undefined
+    )
+    if (keys.length > 0) return createLocalJWKSet({ keys })
+  } catch {}
+  throw new StartupFault(['must be a JWKS with a public key, such as {"keys":[{"kty":"RSA",…}]}'])
+}
+
+/** Fetches a JWKS from its URL, or as the issuer says (OpenID Connect Discovery 1.0, section 4). */
+export async function fetchKeys(issuer: string, url: string): Promise<string> {
+  const signal = AbortSignal.timeout(coolDownMs)
+  if (url) return JSON.stringify(await fetchJson(url, signal))
+  const documentUrl = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
+  const { issuer: found, jwks_uri } = Object(await fetchJson(documentUrl, signal))
+  if (found !== issuer) throw new Error(`${documentUrl} names another issuer`)
+  if (!isSafeUrl(jwks_uri)) throw new Error(`${documentUrl} must have a jwks_uri with https`)
+  return JSON.stringify(await fetchJson(jwks_uri, signal))
+}
+
+/** Fetches JSON of bounded size. A redirect is an error: it could lead anywhere. */
+async function fetchJson(url: string, signal: AbortSignal): Promise<unknown> {
+  try {
+    const { status, body } = await fetch(url, { signal, redirect: 'manual' })
+    const chunks: Uint8Array[] = []
+    let bytes = 0
+    for await (const chunk of body ?? []) {
+      chunks.push(chunk)
+      bytes += chunk.length
+      if (bytes > mostBytes) throw new Error(`more than ${mostBytes} bytes`)
+    }
+    if (status !== 200) throw new Error(`status ${status}`)
+    return JSON.parse(Buffer.concat(chunks).toString())
+  } catch (error) {
+    const { message, code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException
+    throw new Error(`${url}: ${message || code}`)
+  }
+}
+
+/**
+ * Follows the keys that `load` fetches until the application closes; its start waits up to
+ * `timeoutMs` for them. Calls `onChange` when they change. Returns what finds a token's key. For an
+ * unknown one it waits for newer keys, and rejects with KeysUnavailable if they cannot be had.
+ */
+export function followProvider(
+  app: FastifyInstance,
+  load: () => Promise<string>,
+  timeoutMs: number,
+  onChange: () => void
+): JWTVerifyGetKey {
+  let text: string | undefined
+  let find: JWTVerifyGetKey | undefined
+  /** When the last attempt began, and the last good one: the keys are those of that time. */
+  let triedAt = Number.NEGATIVE_INFINITY
+  let knownAt = Number.NEGATIVE_INFINITY
+  let attempt: Promise<Error | undefined> | undefined
+  let told: string | undefined
+  let waiting = 0
+  const help = "Attempts to fetch the identity provider's keys that failed"
+  const failures = new Counter({ name: `${prefix}jwt_keys_failures_total`, help, registers: [app.metrics] })
+  const ageHelp = "Time since the identity provider's keys were fetched"
+  addGauge(app.metrics, 'jwt_keys_age_seconds', ageHelp, () => (performance.now() - knownAt) / 1_000)
+
+  /** Uses the keys of a text, or none. */
+  function use(next: string | undefined) {
+    if (next === text) return
+    find = next === undefined ? undefined : parseKeys(next)
+    text = next
+    onChange()
+  }
+
+  /** Fetches the keys. Resolves with why they cannot be had, if so. */
+  async function tryNow(): Promise<Error | undefined> {
+    const began = performance.now()
+    triedAt = began
+    const failure: Error | undefined = await load()
+      .then(use)
+      .catch((error) => error)
+    if (!failure) knownAt = began
+    else failures.inc()
+    if (began - knownAt > keptMs) use(undefined)
+    const missing = failure?.message
+    if (failure && missing !== told) app.log.warn({ missing }, "waiting for the identity provider's keys")
+    if (!failure && told) app.log.info("the identity provider's keys were fetched")
+    told = missing
+    return failure
+  }
+
+  /** Fetches them after the cool-down. All who ask until they are there share the attempt. */
+  function refresh() {
+    const restMs = Math.max(0, triedAt + coolDownMs - performance.now())
+    attempt ??= sleep(restMs, undefined, { ref: false })
+      .then(tryNow)
+      .finally(() => (attempt = undefined))
+    return attempt
+  }
+
+  const timer = setInterval(refresh, refreshEveryMs).unref()
+  app.addHook('onClose', async () => clearInterval(timer))
+  app.addHook('onReady', async () => {
+    const deadline = performance.now() + timeoutMs
+    for (let failure = await tryNow(); failure; failure = await tryNow()) {
+      const { message } = failure
+      if (performance.now() + retryAtStartMs >= deadline)
+        throw new StartupFault([`the identity provider's keys cannot be fetched: ${message}`])
+      await sleep(retryAtStartMs)
+    }
+  })
+  return async (header, token) => {
+    const askedAt = performance.now()
+    for (;;) {
+      try {
+        if (find) return await find(header, token)
+      } catch (error) {
+        if (!(error instanceof errors.JWKSNoMatchingKey) || knownAt >= askedAt) throw error
+      }
+      if (waiting >= mostWaiting) throw new Failure('KeysUnavailable')
+      waiting++
+      const cause = await refresh()
+      waiting--
+      if (cause) throw new Failure('KeysUnavailable', { cause })
+    }
+  }
+}

@@ -1,0 +1,58 @@
+/** The keys of an identity provider, while hours pass. */
+import { randomUUID } from 'node:crypto'
+import type { FastifyInstance } from 'fastify'
+import t from 'tap'
+import { followProvider, isSafeUrl } from '../src/jwt/keys.ts'
+import { makeKey, toJwks } from './support/provider.ts'
+
+const hourMs = 3_600_000
+
+t.test('keys are kept for a day while the provider is away, and are back with it', async (t) => {
+  let now = 0
+  Object.assign(performance, { now: () => now })
+  t.teardown(() => Reflect.deleteProperty(performance, 'now'))
+  // The waits of the keys alone do not keep a process.
+  const keep = setInterval(() => {}, hourMs)
+  t.teardown(() => clearInterval(keep))
+  const hooks: Record<string, () => Promise<unknown>> = {}
+  const log = { info() {}, warn() {} }
+  const addHook = (name: string, hook: () => Promise<unknown>) => Object.assign(hooks, { [name]: hook })
+  const key = makeKey()
+  let isAway = false
+  let changes = 0
+  const load = async () => {
+    if (isAway) throw new Error('away')
+    return toJwks(key)
+  }
+  const find = followProvider({ log, addHook } as unknown as FastifyInstance, load, 0, () => changes++)
+  const token = { payload: '', signature: '' }
+  const findKey = async (kid: string) => Boolean(await find({ alg: key.alg, kid }, token))
+  await hooks.onReady?.()
+  t.ok(await findKey(key.kid))
+  isAway = true
+  for (const hours of [1, 23]) {
+    now = hours * hourMs
+    await t.rejects(findKey(randomUUID()), { name: 'KeysUnavailable', message: /keys are unavailable/ })
+    t.ok(await findKey(key.kid), `${hours} hours`)
+  }
+  t.equal(changes, 1)
+  now = 24 * hourMs + 1
+  await t.rejects(findKey(randomUUID()), { name: 'KeysUnavailable' })
+  t.equal(changes, 2, 'remembered tokens are forgotten, too')
+  now += hourMs
+  await t.rejects(findKey(key.kid), { name: 'KeysUnavailable' })
+  isAway = false
+  now += hourMs
+  t.ok(await findKey(key.kid))
+  now += hourMs
+  await t.rejects(findKey(randomUUID()), { code: 'ERR_JWKS_NO_MATCHING_KEY' })
+  await hooks.onClose?.()
+})
+
+t.test('keys come by https, or from this machine', async (t) => {
+  const good = ['https://a.test', 'http://127.0.0.1:1/', 'http://localhost/a?b', 'http://[::1]/']
+  const bad = ['http://a.test', 'http://127.0.0.1.a.test/', 'http://localhost.a.test', 'https://u@a.test']
+  for (const url of good) t.ok(isSafeUrl(url), url)
+  for (const url of [...bad, 'https://u:p@a.test', 'ftp://localhost', 'data:,{}', 'a.test', ''])
+    t.notOk(isSafeUrl(url), url)
+})
