@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { execute } from './support/execute.ts'
-import { root } from './support/process.ts'
+import { compileCache, root } from './support/process.ts'
 import { applyRecipe, recipeNames } from './support/recipe.ts'
 
 /** The tests that prove a recipe, besides those that every change of the interface has to pass. */
@@ -14,7 +14,7 @@ const own: Record<string, string[]> = {
 const usual = ['imports', 'docs', 'promises/contract']
 
 /** A file that is not run by tap's own command would end after half a minute. */
-const env = { TAP_TIMEOUT: '600' }
+const env = { TAP_TIMEOUT: '600', NODE_COMPILE_CACHE: compileCache }
 const bin = join(root, 'node_modules/.bin')
 
 t.jobs = 2
