@@ -1,15 +1,15 @@
 /**
  * `npm run bench`: the service, the peers and pgbench, each alone and in turns on one PostgreSQL. Prints the tables of
  * docs/performance.md. `npm run bench -- compare REVISION`: the service, and twice another revision of it: what differs between
- * these two is the noise of the machine. Options: --starts, --seconds, --connections 1,64.
+ * these two is the noise of the machine. Options: --starts, --seconds, --connections 1,64. `grow` and `citus` are other
+ * benchmarks (grow.ts, citus.ts).
  */
-import { mkdtemp, rm, statfs } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { execute, tryExecute } from '../test/support/execute.ts'
-import { startPostgres } from '../test/support/postgres/embedded-postgres.ts'
+import { type Server, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
+import { withDirectory } from './directory.ts'
 import { describeMachine, type Figures, formatTable, measureInTurns, summarize } from './measure.ts'
 import { installPeers, ownProgram, type Program, peers, readScript } from './server.ts'
 
@@ -20,8 +20,6 @@ const shown: [figure: keyof Figures, title: string, digits: number][] = [
   ['p99Ms', 'p99 ms', 1],
   ['cpuUs', 'CPU µs/plant', 1]
 ]
-/** File systems that keep nothing, by their numbers in statfs(2): tmpfs and ramfs. */
-const volatile = [0x01021994, 0x858458f6]
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -40,30 +38,15 @@ if (
 )
   throw new Error('usage: npm run bench -- [compare REVISION] [--starts N] [--seconds N] [--connections N,N]')
 
-const directory = await mkdtemp(join(tmpdir(), 'plant-store-bench-'))
-try {
-  const { type } = await statfs(directory)
-  if (volatile.includes(type))
-    throw new Error('the temporary directory is in memory: set TMPDIR to one on a disk')
+await withDirectory(async (directory, defer) => {
   // Fully durable; nothing else differs from PostgreSQL's defaults.
   const settings = { fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' }
   const postgres = await startPostgres({ directory, settings })
-  for (const signal of ['SIGINT', 'SIGTERM'] as const)
-    process.once(signal, async () => {
-      await postgres.stop()
-      await rm(directory, { recursive: true, force: true })
-      process.exit(1)
-    })
-  try {
-    await run(postgres)
-  } finally {
-    await postgres.stop()
-  }
-} finally {
-  await rm(directory, { recursive: true, force: true })
-}
+  defer(postgres.stop)
+  await run(postgres, directory)
+})
 
-async function run({ url }: Awaited<ReturnType<typeof startPostgres>>) {
+async function run({ url }: Server, directory: string) {
   const createDatabase = async (name: string) => {
     await query(url('postgres'), `create database ${name}`)
     return url(name)
@@ -77,7 +60,7 @@ async function run({ url }: Awaited<ReturnType<typeof startPostgres>>) {
   }
   const contestants = [await service('own', ownProgram())]
   if (revision) {
-    const other = await service('other', await buildRevision(revision))
+    const other = await service('other', await buildRevision(revision, directory))
     contestants.push({ ...other, name: revision }, { ...other, name: `${revision} again` })
   } else {
     await installPeers()
@@ -109,7 +92,7 @@ async function run({ url }: Awaited<ReturnType<typeof startPostgres>>) {
 }
 
 /** Builds a revision that git knows, with the packages of its own lockfile. */
-async function buildRevision(revision: string): Promise<Program> {
+async function buildRevision(revision: string, directory: string): Promise<Program> {
   process.stdout.write(`building ${revision}\n`)
   const cwd = join(directory, 'revision')
   const lines = `mkdir "$0" && git archive "$1" | tar -x -C "$0" && cd "$0"

@@ -1,6 +1,6 @@
 /** What is measured, and how: a load on an empty table, in turns with others; and how the figures are written. */
 import { randomInt } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,7 +12,9 @@ import { type Program, startServer, token } from './server.ts'
 const firstWarmUp = [64, 3] as const
 const warmUpSeconds = 1
 /** How long a server may take to finish the requests that are open when a load ends. */
-const settleMs = 250
+export const settleMs = 250
+/** A tick of /proc is 1/100 s for every program. */
+const tickUs = 10_000
 
 /** What was measured; NaN where it is not known. */
 export interface Figures {
@@ -26,7 +28,7 @@ export interface Figures {
 }
 
 /** What a load saw. */
-interface Seen {
+export interface Seen {
   readonly plants: number
   readonly seconds: number
   readonly p50Ms: number
@@ -107,11 +109,20 @@ async function measureOnEmptyTable(
   return { plantsPerSecond: plants / seconds, p50Ms, p99Ms, cpuUs: used / plants, errors: errors + lost }
 }
 
-/** Posts plants to `url`; each connection sends its next request when it has the response to the one before. */
-async function loadByWrk(url: string, connections: number, seconds: number): Promise<Seen> {
+/**
+ * Posts plants to `url`; each connection sends its next request when it has the response to the one before. The ids are
+ * random, or grow from `firstId`, an id of 16 digits.
+ */
+export async function loadByWrk(
+  url: string,
+  connections: number,
+  seconds: number,
+  firstId?: bigint
+): Promise<Seen> {
   const fields = ['-H', `authorization: Bearer ${token}`, '-H', 'content-type: application/json']
   const shape = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '--timeout', '30s']
-  const script = ['-s', join(import.meta.dirname, 'wrk.lua'), url, '--', `${randomInt(2 ** 32)}`]
+  const ids = firstId === undefined ? ['random', `${randomInt(2 ** 32)}`] : ['growing', `${firstId}`]
+  const script = ['-s', join(import.meta.dirname, 'wrk.lua'), url, '--', ...ids]
   const output = await execute('wrk', [...shape, ...fields, ...script])
   return JSON.parse(output.slice(output.lastIndexOf('\n{')))
 }
@@ -126,23 +137,43 @@ async function loadByPgbench(databaseUrl: string, seconds: number): Promise<Seen
 }
 
 /** Returns the CPU time that a process has used, in µs, by proc_pid_stat(5); NaN where there is no /proc. */
-function cpuUs(pid: number | undefined): number {
+export function cpuUs(pid: number | undefined): number {
+  const stat = readStat(pid)
+  return stat ? stat.ownUs : Number.NaN
+}
+
+/** Returns the CPU time of a process and its children, in µs, also of those that have ended; NaN where there is no /proc. */
+export function treeCpuUs(pid: number): number {
+  const stat = readStat(pid)
+  if (!stat) return Number.NaN
+  const others = readdirSync('/proc').map((name) => (/^\d+$/.test(name) ? readStat(Number(name)) : undefined))
+  const children = others.filter((other) => other?.parent === pid)
+  return children.reduce((sum, child) => sum + (child?.ownUs ?? 0), stat.ownUs + stat.endedUs)
+}
+
+/** Returns a process's parent, its CPU time and that of its children that have ended; undefined if it is not there. */
+function readStat(pid: number | undefined) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     // The second field, the program's name, can hold blanks and parentheses.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return (Number(fields[11]) + Number(fields[12])) * 10_000 // a tick is 1/100 s for every program
+    const us = (first: number) => (Number(fields[first]) + Number(fields[first + 1])) * tickUs
+    return { parent: Number(fields[1]), ownUs: us(11), endedUs: us(13) }
   } catch {
-    return Number.NaN
+    return undefined
   }
 }
 
-/** Returns the middle value, or the mean of the two in the middle, with that many digits after the point; n/a if not known. */
-export function summarize(values: (number | undefined)[], digits: number): string {
-  const sorted = values.map((value) => value ?? Number.NaN).toSorted((a, b) => a - b)
+/** Returns the middle value, or the mean of the two in the middle; NaN if one is not known. */
+export function medianOf(values: number[]): number {
+  const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length / 2
-  const median =
-    ((sorted[Math.ceil(middle) - 1] ?? Number.NaN) + (sorted[Math.floor(middle)] ?? Number.NaN)) / 2
+  return ((sorted[Math.ceil(middle) - 1] ?? Number.NaN) + (sorted[Math.floor(middle)] ?? Number.NaN)) / 2
+}
+
+/** Returns the median with that many digits after the point; n/a if not known. */
+export function summarize(values: (number | undefined)[], digits: number): string {
+  const median = medianOf(values.map((value) => value ?? Number.NaN))
   if (!Number.isFinite(median)) return 'n/a'
   return median.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 }

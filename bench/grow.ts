@@ -1,0 +1,305 @@
+/**
+ * `npm run bench -- grow`: what a plant costs when the table has millions of rows, with ids that grow and with random ids,
+ * with PostgreSQL's defaults and with the stack's settings, in turns. Prints the tables of docs/capacity.md. Options:
+ * --rows 0,1e6,1e7,5e7, --ids growing,random, --seconds, --starts, --connections; --docker gives PostgreSQL the limits of the
+ * stack; each --also name=value,name=value tries other settings beside both.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { query } from '../test/support/postgres/query.ts'
+import { withDirectory } from './directory.ts'
+import {
+  cpuUs,
+  describeMachine,
+  formatTable,
+  loadByWrk,
+  medianOf,
+  settleMs,
+  summarize,
+  treeCpuUs
+} from './measure.ts'
+import {
+  type Cluster,
+  containerCluster,
+  embeddedCluster,
+  type Running,
+  readStack,
+  type Settings
+} from './postgres.ts'
+import { ownProgram, startServer } from './server.ts'
+import { countAdded, type Filled, fillTable, firstId, type Ids, resetTable } from './table.ts'
+
+/** The load before a measurement: the code gets compiled, and pages of the table come into memory. */
+const warmUpSeconds = 5
+/** Idle sessions report their statistics after 10 s (PGSTAT_IDLE_INTERVAL in PostgreSQL's pgstat.c). */
+const reportMs = 10_500
+/** What a row needs at most: table, index, a sort of the index, and the WAL of both. */
+const bytesPerRow = 250
+/** What filling costs on a slow machine, and what each start does besides its load. */
+const [secondsPerMillionRows, secondsPerStart] = [8, 50]
+
+/** What one start has shown. */
+interface Figures {
+  readonly plantsPerSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly serviceUs: number
+  readonly postgresUs: number
+  readonly walBytes: number
+  readonly fullPages: number
+  readonly checkpoints: number
+  /** How long PostgreSQL needs to start when it has crashed at the end of the load. */
+  readonly recoverySeconds: number
+  readonly errors: number
+}
+
+const shown: [figure: keyof Figures, title: string, digits: number][] = [
+  ['plantsPerSecond', 'plants/s', 0],
+  ['p50Ms', 'p50 ms', 1],
+  ['p99Ms', 'p99 ms', 1],
+  ['serviceUs', 'service µs', 1],
+  ['postgresUs', 'PostgreSQL µs', 1],
+  ['walBytes', 'WAL bytes', 0],
+  ['fullPages', 'full pages', 3],
+  ['checkpoints', 'checkpoints', 0],
+  ['recoverySeconds', 'recovery s', 1]
+]
+
+const { values } = parseArgs({
+  args: process.argv.slice(3),
+  options: {
+    rows: { type: 'string', default: '0,1e6,1e7,5e7' },
+    ids: { type: 'string', default: 'growing,random' },
+    seconds: { type: 'string', default: '60' },
+    starts: { type: 'string', default: '2' },
+    connections: { type: 'string', default: '64' },
+    docker: { type: 'boolean', default: false },
+    also: { type: 'string', multiple: true, default: [] }
+  }
+})
+const [seconds, starts, connections] = [values.seconds, values.starts, values.connections].map(Number) as [
+  number,
+  number,
+  number
+]
+const sizes = values.rows.split(',').map(Number)
+const kinds = values.ids.split(',') as Ids[]
+if (
+  ![seconds, starts, connections].every((n) => n > 0) ||
+  !sizes.every((n) => Number.isInteger(n) && n >= 0 && n <= 60e6) ||
+  !kinds.every((ids) => ['growing', 'random'].includes(ids))
+)
+  throw new Error(
+    'usage: npm run bench -- grow [--rows 0,1e6] [--ids growing,random] [--seconds N] [--starts N] [--connections N] [--docker] [--also NAME=VALUE,NAME=VALUE]'
+  )
+
+await withDirectory(async (directory, defer) => {
+  const cluster = values.docker ? await containerCluster(defer) : embeddedCluster(directory, defer)
+  const variants = await chooseVariants(cluster)
+  await announce(cluster)
+  const measured: { table: Filled; variant: string; rounds: Figures[] }[] = []
+  for (const rows of sizes)
+    for (const ids of kinds) {
+      const table = await prepare(cluster, rows, ids)
+      const lines = variants.map(([variant, settings]) => ({
+        table,
+        variant,
+        settings,
+        rounds: [] as Figures[]
+      }))
+      // Every second round has the opposite order, so that none always follows the same one.
+      for (let start = 0; start < starts; start++)
+        for (const line of start % 2 === 1 ? lines.toReversed() : lines) {
+          const figures = await measure(cluster, line.settings, table, directory)
+          line.rounds.push(figures)
+          const rate = `${Math.round(figures.plantsPerSecond)} plants/s, ${figures.postgresUs.toFixed(1)} µs of PostgreSQL`
+          say(`${rows} rows, ${ids} ids, ${line.variant}, start ${start + 1} of ${starts}: ${rate}`)
+        }
+      measured.push(...lines)
+      await drop(cluster)
+    }
+  await report(cluster, variants, measured)
+})
+
+type Variant = [name: string, settings: Settings]
+
+/** Returns the defaults and the stack's settings, with a compression of the WAL that this PostgreSQL has. */
+async function chooseVariants(cluster: Cluster): Promise<Variant[]> {
+  const { settings } = readStack()
+  const server = await cluster.start({})
+  const sql = `select enumvals from pg_settings where name = 'wal_compression'`
+  const [{ enumvals }] = await query(server.url('postgres'), sql)
+  await server.stop('SIGINT')
+  const asked = settings.wal_compression
+  if (asked !== undefined && !enumvals.includes(asked)) {
+    say(`this PostgreSQL has no ${asked}: wal_compression is pglz`)
+    settings.wal_compression = 'pglz'
+  }
+  return [
+    ['defaults', {}],
+    ['stack', settings],
+    ...values.also.map(
+      (text): Variant => [text, Object.fromEntries(text.split(',').map((pair) => pair.split('=')))]
+    )
+  ]
+}
+
+/** Says how much time and disk it will take; throws if the disk has less. */
+async function announce(cluster: Cluster): Promise<void> {
+  const rows = sizes.reduce((sum, size) => sum + size, 0) * kinds.length
+  const perStart = seconds + warmUpSeconds + secondsPerStart
+  const total =
+    (rows / 1e6) * secondsPerMillionRows +
+    sizes.length * kinds.length * (2 + values.also.length) * starts * perStart
+  // Twice the WAL of an hour at most: max_wal_size is no hard limit.
+  const bytes = Math.max(...sizes) * bytesPerRow + 12 * 2 ** 30
+  const free = await cluster.freeBytes()
+  const gib = (count: number) => `${Math.ceil(count / 2 ** 30)} GiB`
+  say(
+    `about ${Math.ceil(total / 60)} minutes and up to ${gib(bytes)} of disk${free ? `; ${gib(free)} are free` : ''}`
+  )
+  if (free !== undefined && free < bytes) throw new Error('the disk has too little room: take fewer --rows')
+}
+
+/** Fills a database of its own with the stack's settings, which take less time. */
+async function prepare(cluster: Cluster, rows: number, ids: Ids): Promise<Filled> {
+  const server = await cluster.start({ max_wal_size: '8GB', maintenance_work_mem: '256MB' })
+  await query(server.url('postgres'), 'create database grow')
+  const began = performance.now()
+  const table = await fillTable(server.url('grow'), rows, ids)
+  say(`${rows} rows with ${ids} ids, made in ${Math.round((performance.now() - began) / 1e3)} s`)
+  await server.stop('SIGINT')
+  return table
+}
+
+async function drop(cluster: Cluster): Promise<void> {
+  const server = await cluster.start({})
+  await query(server.url('postgres'), 'drop database grow with (force)')
+  await server.stop('SIGINT')
+}
+
+/** Loads a table once, from a checkpoint on, with a PostgreSQL of these settings that is then made to crash. */
+async function measure(
+  cluster: Cluster,
+  settings: Settings,
+  table: Filled,
+  directory: string
+): Promise<Figures> {
+  const postgres = await cluster.start(settings)
+  const databaseUrl = postgres.url('grow')
+  const server = await startServer(ownProgram(), databaseUrl, directory)
+  let figures: Omit<Figures, 'recoverySeconds'>
+  try {
+    await loadByWrk(server.url, connections, warmUpSeconds, await firstId(databaseUrl, table))
+    await sleep(settleMs)
+    await server.clearLog()
+    await resetTable(databaseUrl, table)
+    await sleep(reportMs)
+    figures = await measureLoad(postgres, server, table)
+  } finally {
+    await server.stop()
+  }
+  await postgres.stop('SIGQUIT')
+  const began = performance.now()
+  const recovered = await cluster.start(settings)
+  const recoverySeconds = (performance.now() - began) / 1e3
+  await recovered.stop('SIGINT')
+  return { ...figures, recoverySeconds }
+}
+
+async function measureLoad(postgres: Running, server: { url: string; pid: number }, table: Filled) {
+  const databaseUrl = postgres.url('grow')
+  const id = await firstId(databaseUrl, table)
+  const [counters, serviceUs, postgresUs] = [
+    await readCounters(databaseUrl),
+    cpuUs(server.pid),
+    treeCpuUs(postgres.pid)
+  ]
+  const { plants, errors, ...seen } = await loadByWrk(server.url, connections, seconds, id)
+  const used = { serviceUs: cpuUs(server.pid) - serviceUs, postgresUs: treeCpuUs(postgres.pid) - postgresUs }
+  await sleep(reportMs)
+  const after = await readCounters(databaseUrl)
+  const added = await countAdded(databaseUrl, table)
+  const room = table.rows === 0 ? 0 : 200
+  return {
+    plantsPerSecond: plants / seen.seconds,
+    p50Ms: seen.p50Ms,
+    p99Ms: seen.p99Ms,
+    serviceUs: used.serviceUs / plants,
+    postgresUs: used.postgresUs / plants,
+    walBytes: (after.walBytes - counters.walBytes) / plants,
+    fullPages: (after.fullPages - counters.fullPages) / plants,
+    checkpoints: after.checkpoints - counters.checkpoints,
+    errors: errors + Math.max(0, plants - added - room)
+  }
+}
+
+async function readCounters(databaseUrl: string) {
+  const [{ version }] = await query(
+    databaseUrl,
+    `select current_setting('server_version_num')::int as version`
+  )
+  const checkpoints =
+    version >= 170_000
+      ? 'select num_timed + num_requested from pg_stat_checkpointer'
+      : 'select checkpoints_timed + checkpoints_req from pg_stat_bgwriter'
+  const [counters] = await query(
+    databaseUrl,
+    `select (pg_current_wal_insert_lsn() - '0/0')::float8 as "walBytes", wal_fpi::float8 as "fullPages",
+       (${checkpoints})::float8 as checkpoints from pg_stat_wal`
+  )
+  return counters as { walBytes: number; fullPages: number; checkpoints: number }
+}
+
+async function report(
+  cluster: Cluster,
+  variants: Variant[],
+  measured: { table: Filled; variant: string; rounds: Figures[] }[]
+): Promise<void> {
+  const server = await cluster.start({})
+  const machine = await describeMachine(server.url('postgres'))
+  await server.stop('SIGINT')
+  const all = (rounds: Figures[], figure: keyof Figures) => rounds.map((round) => round[figure])
+  const costs = formatTable([
+    ['rows', 'ids', 'settings', ...shown.map(([, title]) => title)],
+    ...measured.map(({ table, variant, rounds }) => [
+      table.rows.toLocaleString('en-US'),
+      table.ids,
+      variant,
+      ...shown.map(([figure, , digits]) => summarize(all(rounds, figure), digits))
+    ])
+  ])
+  const tables = measured.filter(({ variant }) => variant === 'stack')
+  const rate = (rounds: Figures[]) => medianOf(all(rounds, 'plantsPerSecond'))
+  const space = formatTable([
+    ['rows', 'ids', 'table bytes a row', 'index bytes a row', 'the stack against the defaults'],
+    ...tables.map(({ table, rounds }) => {
+      const { rows, ids, tableBytes, indexBytes } = table
+      const base = measured.find((other) => other.table === table && other.variant === 'defaults')
+      const size = (bytes: number) => (rows === 0 ? 'n/a' : (bytes / rows).toFixed(1))
+      const ratio = rate(rounds) / rate(base?.rounds ?? [])
+      return [rows.toLocaleString('en-US'), ids, size(tableBytes), size(indexBytes), `${ratio.toFixed(2)} ×`]
+    })
+  ])
+  const noise = (figure: keyof Figures) => {
+    const apart = measured.flatMap(({ rounds }) => {
+      const median = medianOf(all(rounds, figure))
+      return all(rounds, figure).map((value) => Math.abs(value / median - 1))
+    })
+    return `${Math.ceil(100 * Math.max(...apart))} %`
+  }
+  const stack = Object.entries(variants[1]?.[1] ?? {}).map(([name, value]) => `${name}=${value}`)
+  const method = `Medians of ${starts} starts, ${seconds} s from a checkpoint on, ${connections} connections`
+  say(`\n${machine}; ${cluster.place}. ${method}.\nStack: ${stack.join(', ')}.\n\n${costs}\n\n${space}\n`)
+  say(
+    `Starts differ from their median by at most ${noise('plantsPerSecond')} in plants/s, ${noise('serviceUs')} in the CPU of the service, ${noise('postgresUs')} in that of PostgreSQL.`
+  )
+  const errors = measured
+    .flatMap(({ rounds }) => all(rounds, 'errors'))
+    .reduce((sum, count) => sum + count, 0)
+  if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
