@@ -130,7 +130,7 @@ export async function containerCluster(defer: Defer): Promise<Cluster> {
 }
 
 /** Returns when a server answers; throws if it does not within its limit. */
-async function ready(url: string): Promise<void> {
+export async function ready(url: string): Promise<void> {
   const began = performance.now()
   for (;;) {
     try {

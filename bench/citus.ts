@@ -1,0 +1,239 @@
+/**
+ * `npm run bench -- citus`: the CPU that a plant costs on one PostgreSQL, and on a table that Citus spreads over workers, by
+ * replicas at the coordinator and by one at each worker. All nodes share this machine, so the CPU counts and not the rate.
+ * Prints the table of docs/capacity.md. Options: --workers 1,2,4, --shards, --seconds, --starts, --connections. CITUS_IMAGE
+ * names the image; by default the one of deploy/citus.
+ */
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { parse } from 'yaml'
+import { execute } from '../test/support/execute.ts'
+import { freePort } from '../test/support/postgres/embedded-postgres.ts'
+import { query } from '../test/support/postgres/query.ts'
+import { type Defer, withDirectory } from './directory.ts'
+import {
+  cpuUs,
+  describeMachine,
+  formatTable,
+  loadByWrk,
+  medianOf,
+  settleMs,
+  summarize,
+  treeCpuUs
+} from './measure.ts'
+import { ready } from './postgres.ts'
+import { ownProgram, readScript, startServer } from './server.ts'
+
+const warmUpSeconds = 5
+
+/** A node: its name among the others, the URL of its database, and its first process. */
+interface Node {
+  readonly name: string
+  readonly url: string
+  readonly pid: number
+}
+
+/** Workers, and where the replicas have their sessions. */
+interface Layout {
+  readonly workers: number
+  readonly sessions: 'coordinator' | 'workers'
+}
+
+/** µs of CPU for each plant, and plants/s. */
+interface Figures {
+  readonly serviceUs: number
+  readonly coordinatorUs: number
+  readonly workersUs: number
+  /** Of the node with the most. */
+  readonly busiestUs: number
+  readonly plantsPerSecond: number
+  readonly errors: number
+}
+
+const shown: [figure: keyof Figures, title: string, digits: number][] = [
+  ['coordinatorUs', 'coordinator µs', 1],
+  ['workersUs', 'all workers µs', 1],
+  ['busiestUs', 'busiest node µs', 1],
+  ['serviceUs', 'service µs', 1],
+  ['plantsPerSecond', 'plants/s', 0]
+]
+
+const { values } = parseArgs({
+  args: process.argv.slice(3),
+  options: {
+    workers: { type: 'string', default: '1,2,4' },
+    shards: { type: 'string', default: '4' },
+    seconds: { type: 'string', default: '20' },
+    starts: { type: 'string', default: '3' },
+    connections: { type: 'string', default: '64' }
+  }
+})
+const counts = values.workers.split(',').map(Number)
+const numbers = [values.shards, values.seconds, values.starts, values.connections].map(Number)
+const [shards, seconds, starts, connections] = numbers as [number, number, number, number]
+if (![...numbers, ...counts].every((n) => n > 0))
+  throw new Error(
+    'usage: npm run bench -- citus [--workers 1,2,4] [--shards N] [--seconds N] [--starts N] [--connections N]'
+  )
+
+const stack = parse(readFileSync(join(import.meta.dirname, '../deploy/citus/compose.yaml'), 'utf8'), {
+  merge: true,
+  logLevel: 'silent'
+})
+const image = process.env.CITUS_IMAGE || /:-([^}]+)\}/.exec(stack.services.db.image)?.[1] || ''
+const flags: string[] = stack.services.db.command
+const docker = (...args: string[]) => execute('docker', args)
+
+await withDirectory(async (directory, defer) => {
+  const layouts: Layout[] = [
+    { workers: 0, sessions: 'coordinator' },
+    ...counts.flatMap((workers): Layout[] => [
+      { workers, sessions: 'coordinator' },
+      { workers, sessions: 'workers' }
+    ])
+  ]
+  const lines = layouts.map((layout) => ({ layout, rounds: [] as Figures[] }))
+  let machine = ''
+  for (let start = 0; start < starts; start++)
+    for (const { layout, rounds } of start % 2 === 1 ? lines.toReversed() : lines) {
+      const { figures, described } = await measure(layout, directory, defer)
+      machine ||= described
+      rounds.push(figures)
+      const { coordinatorUs, workersUs } = figures
+      say(
+        `${layout.workers} workers, sessions at the ${layout.sessions}, start ${start + 1}: ${coordinatorUs.toFixed(1)} + ${workersUs.toFixed(1)} µs`
+      )
+    }
+  const table = formatTable([
+    ['workers', 'sessions at', ...shown.map(([, title]) => title)],
+    ...lines.map(({ layout, rounds }) => [
+      layout.workers === 0 ? 'one PostgreSQL' : `${layout.workers}`,
+      layout.workers === 0 ? '' : layout.sessions,
+      ...shown.map(([figure, , digits]) =>
+        summarize(
+          rounds.map((round) => round[figure]),
+          digits
+        )
+      )
+    ])
+  ])
+  say(
+    `\n${machine}; ${image}. ${shards} shards, ${connections} connections, medians of ${starts} starts, ${seconds} s each.\n\n${table}\n`
+  )
+  const apart = lines.flatMap(({ rounds }) => {
+    const totals = rounds.map(({ coordinatorUs, workersUs }) => coordinatorUs + workersUs)
+    return totals.map((total) => Math.abs(total / medianOf(totals) - 1))
+  })
+  say(
+    `Starts differ from their median by at most ${Math.ceil(100 * Math.max(...apart))} % in the CPU of all nodes.`
+  )
+  const errors = lines.flatMap(({ rounds }) => rounds).reduce((sum, round) => sum + round.errors, 0)
+  if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
+})
+
+/** Starts the nodes and the replicas, loads all replicas at once, and removes the nodes. */
+async function measure({ workers, sessions }: Layout, directory: string, defer: Defer) {
+  const network = `plant-store-bench-${randomBytes(4).toString('hex')}`
+  const containers: string[] = []
+  const remove = async () => {
+    if (containers.length > 0) await docker('rm', '--force', '--volumes', ...containers.splice(0))
+    await docker('network', 'rm', '--force', network)
+  }
+  await docker('network', 'create', network)
+  defer(remove)
+  try {
+    const names = ['coordinator', ...Array.from({ length: workers }, (_, index) => `worker${index + 1}`)]
+    const nodes = await Promise.all(names.map((name) => startNode(name, network, containers)))
+    const [coordinator, ...others] = nodes as [Node, ...Node[]]
+    await distribute(coordinator, others)
+    const entries = sessions === 'workers' ? others : [coordinator]
+    const figures = await load(coordinator, others, entries, directory)
+    return { figures, described: await describeMachine(coordinator.url) }
+  } finally {
+    await remove()
+  }
+}
+
+async function startNode(name: string, network: string, containers: string[]): Promise<Node> {
+  const port = await freePort()
+  const container = `${network}-${name}`
+  containers.push(container)
+  const place = [`--network=${network}`, `--network-alias=${name}`, `--publish=127.0.0.1:${port}:5432`]
+  // The network is the benchmark's own, and the port is this machine's.
+  const access = ['--env=POSTGRES_HOST_AUTH_METHOD=trust', '--env=POSTGRES_DB=plants']
+  await docker(
+    'run',
+    '--detach',
+    `--name=${container}`,
+    '--shm-size=256m',
+    ...place,
+    ...access,
+    image,
+    'postgres',
+    ...flags
+  )
+  const url = `postgres://postgres@127.0.0.1:${port}/plants`
+  await ready(url)
+  return { name, url, pid: Number(await docker('inspect', '--format={{.State.Pid}}', container)) }
+}
+
+/** Makes the service's table, and spreads it if there are workers. */
+async function distribute(coordinator: Node, workers: Node[]): Promise<void> {
+  const { directory: cwd } = ownProgram()
+  await execute(process.execPath, readScript(cwd, 'migrate'), { cwd, env: { DATABASE_URL: coordinator.url } })
+  if (workers.length === 0) return
+  await query(coordinator.url, `select citus_set_coordinator_host('${coordinator.name}')`)
+  for (const { name } of workers) await query(coordinator.url, `select citus_add_node('${name}', 5432)`)
+  await query(coordinator.url, `select create_distributed_table('plants', 'id', shard_count => ${shards})`)
+}
+
+/** Loads a replica at each of the entries, all at the same time. */
+async function load(
+  coordinator: Node,
+  workers: Node[],
+  entries: Node[],
+  directory: string
+): Promise<Figures> {
+  const servers = await Promise.all(
+    entries.map(async ({ name, url }) => {
+      const own = join(directory, name)
+      await mkdir(own, { recursive: true })
+      return startServer(ownProgram(), url, own)
+    })
+  )
+  try {
+    const each = Math.ceil(connections / servers.length)
+    const loadAll = (time: number) => Promise.all(servers.map(({ url }) => loadByWrk(url, each, time)))
+    await loadAll(warmUpSeconds)
+    await sleep(settleMs)
+    await query(coordinator.url, 'truncate plants')
+    const nodes = [coordinator, ...workers]
+    const read = () => [...nodes.map(({ pid }) => treeCpuUs(pid)), ...servers.map(({ pid }) => cpuUs(pid))]
+    const before = read()
+    const seen = await loadAll(seconds)
+    await sleep(settleMs)
+    const plants = seen.reduce((sum, one) => sum + one.plants, 0)
+    const used = read().map((value, index) => (value - (before[index] ?? 0)) / plants)
+    const [coordinatorUs = Number.NaN, ...others] = used.slice(0, nodes.length)
+    const sum = (parts: number[]) => parts.reduce((total, part) => total + part, 0)
+    const [{ count }] = await query(coordinator.url, 'select count(*)::int from plants')
+    return {
+      coordinatorUs,
+      workersUs: sum(others),
+      busiestUs: Math.max(coordinatorUs, ...others),
+      serviceUs: sum(used.slice(nodes.length)),
+      plantsPerSecond: sum(seen.map((one) => one.plants / one.seconds)),
+      errors: sum(seen.map((one) => one.errors)) + Math.max(0, plants - count)
+    }
+  } finally {
+    await Promise.all(servers.map((server) => server.stop()))
+  }
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
