@@ -27,7 +27,7 @@ import {
   type Settings
 } from './postgres.ts'
 import { ownProgram, startServer } from './server.ts'
-import { countAdded, type Filled, fillTable, firstId, type Ids, resetTable } from './table.ts'
+import { countAdded, type Filled, fillTable, firstId, type Ids, measureVacuum, resetTable } from './table.ts'
 
 /** The load before a measurement: the code gets compiled, and pages of the table come into memory. */
 const warmUpSeconds = 5
@@ -97,7 +97,7 @@ await withDirectory(async (directory, defer) => {
   const cluster = values.docker ? await containerCluster(defer) : embeddedCluster(directory, defer)
   const variants = await chooseVariants(cluster)
   await announce(cluster)
-  const measured: { table: Filled; variant: string; rounds: Figures[] }[] = []
+  const measured: Line[] = []
   for (const rows of sizes)
     for (const ids of kinds) {
       const table = await prepare(cluster, rows, ids)
@@ -251,53 +251,82 @@ async function readCounters(databaseUrl: string) {
   return counters as { walBytes: number; fullPages: number; checkpoints: number }
 }
 
-async function report(
-  cluster: Cluster,
-  variants: Variant[],
-  measured: { table: Filled; variant: string; rounds: Figures[] }[]
-): Promise<void> {
-  const server = await cluster.start({})
+/** What the starts of one table with one variant have shown. */
+interface Line {
+  readonly table: Filled
+  readonly variant: string
+  readonly rounds: Figures[]
+}
+
+/** A function, so that it is there when the first lines of the file run. */
+function all(rounds: Figures[], figure: keyof Figures): number[] {
+  return rounds.map((round) => round[figure])
+}
+
+/** Prints the tables and the noise; throws if a request failed. */
+async function report(cluster: Cluster, variants: Variant[], lines: Line[]): Promise<void> {
+  const server = await cluster.start(variants[1]?.[1] ?? {})
   const machine = await describeMachine(server.url('postgres'))
+  await query(server.url('postgres'), 'create database vacuumed')
+  await fillTable(server.url('vacuumed'), 0, 'growing')
+  const { before, after } = await measureVacuum(server.url('vacuumed'))
   await server.stop('SIGINT')
-  const all = (rounds: Figures[], figure: keyof Figures) => rounds.map((round) => round[figure])
-  const costs = formatTable([
+  const stack = Object.entries(variants[1]?.[1] ?? {}).map(([name, value]) => `${name}=${value}`)
+  say(`
+${machine}; ${cluster.place}. Medians of ${starts} starts, ${seconds} s from a checkpoint on, ${connections} connections.
+Stack: ${stack.join(', ')}.
+
+${formatCosts(lines)}
+
+${formatSpace(lines)}
+
+The first vacuum of new rows writes ${before.toFixed(1)} bytes of WAL a row before the next checkpoint, ${after.toFixed(1)} after it.
+Starts differ from their median by at most ${noise(lines, 'plantsPerSecond')} in plants/s, ${noise(lines, 'serviceUs')} in the CPU of the service and ${noise(lines, 'postgresUs')} in that of PostgreSQL.`)
+  const errors = lines.flatMap(({ rounds }) => all(rounds, 'errors')).reduce((sum, count) => sum + count, 0)
+  if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
+}
+
+function formatCosts(lines: Line[]): string {
+  return formatTable([
     ['rows', 'ids', 'settings', ...shown.map(([, title]) => title)],
-    ...measured.map(({ table, variant, rounds }) => [
+    ...lines.map(({ table, variant, rounds }) => [
       table.rows.toLocaleString('en-US'),
       table.ids,
       variant,
       ...shown.map(([figure, , digits]) => summarize(all(rounds, figure), digits))
     ])
   ])
-  const tables = measured.filter(({ variant }) => variant === 'stack')
-  const rate = (rounds: Figures[]) => medianOf(all(rounds, 'plantsPerSecond'))
-  const space = formatTable([
-    ['rows', 'ids', 'table bytes a row', 'index bytes a row', 'the stack against the defaults'],
-    ...tables.map(({ table, rounds }) => {
-      const { rows, ids, tableBytes, indexBytes } = table
-      const base = measured.find((other) => other.table === table && other.variant === 'defaults')
-      const size = (bytes: number) => (rows === 0 ? 'n/a' : (bytes / rows).toFixed(1))
-      const ratio = rate(rounds) / rate(base?.rounds ?? [])
-      return [rows.toLocaleString('en-US'), ids, size(tableBytes), size(indexBytes), `${ratio.toFixed(2)} ×`]
+}
+
+/** A line for each table: what it takes of the disk, and what the stack's settings gain. */
+function formatSpace(lines: Line[]): string {
+  const rateOf = (table: Filled, variant: string) => {
+    const line = lines.find((other) => other.table === table && other.variant === variant)
+    return medianOf(all(line?.rounds ?? [], 'plantsPerSecond'))
+  }
+  const tables = [...new Set(lines.map(({ table }) => table))]
+  return formatTable([
+    ['rows', 'ids', 'table bytes a row', 'index bytes a row', 'plants/s of stack / defaults'],
+    ...tables.map((table) => {
+      const size = (bytes: number) => (table.rows === 0 ? 'n/a' : (bytes / table.rows).toFixed(1))
+      const ratio = (rateOf(table, 'stack') / rateOf(table, 'defaults')).toFixed(2)
+      return [
+        table.rows.toLocaleString('en-US'),
+        table.ids,
+        size(table.tableBytes),
+        size(table.indexBytes),
+        ratio
+      ]
     })
   ])
-  const noise = (figure: keyof Figures) => {
-    const apart = measured.flatMap(({ rounds }) => {
-      const median = medianOf(all(rounds, figure))
-      return all(rounds, figure).map((value) => Math.abs(value / median - 1))
-    })
-    return `${Math.ceil(100 * Math.max(...apart))} %`
-  }
-  const stack = Object.entries(variants[1]?.[1] ?? {}).map(([name, value]) => `${name}=${value}`)
-  const method = `Medians of ${starts} starts, ${seconds} s from a checkpoint on, ${connections} connections`
-  say(`\n${machine}; ${cluster.place}. ${method}.\nStack: ${stack.join(', ')}.\n\n${costs}\n\n${space}\n`)
-  say(
-    `Starts differ from their median by at most ${noise('plantsPerSecond')} in plants/s, ${noise('serviceUs')} in the CPU of the service, ${noise('postgresUs')} in that of PostgreSQL.`
-  )
-  const errors = measured
-    .flatMap(({ rounds }) => all(rounds, 'errors'))
-    .reduce((sum, count) => sum + count, 0)
-  if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
+}
+
+function noise(lines: Line[], figure: keyof Figures): string {
+  const apart = lines.flatMap(({ rounds }) => {
+    const median = medianOf(all(rounds, figure))
+    return all(rounds, figure).map((value) => Math.abs(value / median - 1))
+  })
+  return `${Math.ceil(100 * Math.max(...apart))} %`
 }
 
 function say(line: string): void {

@@ -77,3 +77,35 @@ export async function firstId(databaseUrl: string, { ids }: Filled): Promise<big
   const [{ id }] = await query(databaseUrl, 'select max(id)::text as id from plants')
   return (id === null ? leastId : BigInt(id)) + 1n
 }
+
+/** The rows of a vacuum that is measured. */
+const vacuumedRows = 300_000
+
+/** WAL bytes for each row of the first vacuum of new rows: before the next checkpoint, and after it. */
+export async function measureVacuum(databaseUrl: string): Promise<{ before: number; after: number }> {
+  await query(
+    databaseUrl,
+    'create table plants_vacuumed (like plants including all) with (autovacuum_enabled = off)'
+  )
+  const walBytes = async () => {
+    const [{ bytes }] = await query(
+      databaseUrl,
+      `select (pg_current_wal_insert_lsn() - '0/0')::float8 as bytes`
+    )
+    return bytes
+  }
+  const fillAndVacuum = async (between: string) => {
+    await query(databaseUrl, 'truncate plants_vacuumed')
+    await query(databaseUrl, 'checkpoint')
+    await query(
+      databaseUrl,
+      `insert into plants_vacuumed (id, name, tag, write_id)
+       select i, 'Monstera', 'tropical', gen_random_uuid() from generate_series(1, ${vacuumedRows}) as i`
+    )
+    await query(databaseUrl, between)
+    const began = await walBytes()
+    await query(databaseUrl, 'vacuum plants_vacuumed')
+    return ((await walBytes()) - began) / vacuumedRows
+  }
+  return { before: await fillAndVacuum('select'), after: await fillAndVacuum('checkpoint') }
+}
