@@ -29,6 +29,7 @@ import { ready } from './postgres.ts'
 import { ownProgram, readScript, startServer } from './server.ts'
 
 const warmUpSeconds = 5
+const mostWarmUps = 12
 
 /** A node: its name among the others, the URL of its database, and its first process. */
 interface Node {
@@ -208,7 +209,9 @@ async function load(
   try {
     const each = Math.ceil(connections / servers.length)
     const loadAll = (time: number) => Promise.all(servers.map(({ url }) => loadByWrk(url, each, time)))
-    await loadAll(warmUpSeconds)
+    // At first, each session opens its connections to the shards, and a busy machine takes longer than the deadline.
+    for (let round = 0; round < mostWarmUps; round++)
+      if ((await loadAll(warmUpSeconds)).every(({ plants }) => plants > 0) && round > 0) break
     await sleep(settleMs)
     await query(coordinator.url, 'truncate plants')
     const nodes = [coordinator, ...workers]

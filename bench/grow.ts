@@ -27,6 +27,7 @@ import {
   type Settings
 } from './postgres.ts'
 import { ownProgram, startServer } from './server.ts'
+import { sizeFor } from './sizing.ts'
 import { countAdded, type Filled, fillTable, firstId, type Ids, measureVacuum, resetTable } from './table.ts'
 
 /** The load before a measurement: the code gets compiled, and pages of the table come into memory. */
@@ -52,6 +53,9 @@ interface Figures {
   readonly recoverySeconds: number
   readonly errors: number
 }
+
+/** The examples of docs/capacity.md. */
+const exampleRates = [1_000, 20_000, 200_000, 2_000_000]
 
 const shown: [figure: keyof Figures, title: string, digits: number][] = [
   ['plantsPerSecond', 'plants/s', 0],
@@ -280,6 +284,8 @@ ${formatCosts(lines)}
 
 ${formatSpace(lines)}
 
+${formatNeeds(lines)}
+
 The first vacuum of new rows writes ${before.toFixed(1)} bytes of WAL a row before the next checkpoint, ${after.toFixed(1)} after it.
 Starts differ from their median by at most ${noise(lines, 'plantsPerSecond')} in plants/s, ${noise(lines, 'serviceUs')} in the CPU of the service and ${noise(lines, 'postgresUs')} in that of PostgreSQL.`)
   const errors = lines.flatMap(({ rounds }) => all(rounds, 'errors')).reduce((sum, count) => sum + count, 0)
@@ -319,6 +325,31 @@ function formatSpace(lines: Line[]): string {
       ]
     })
   ])
+}
+
+/** The formula's examples, by the costs that the stack has with the largest table of each kind of ids. */
+function formatNeeds(lines: Line[]): string {
+  const rows = kinds.flatMap((ids) => {
+    const line = lines.findLast(({ table, variant }) => table.ids === ids && variant === 'stack')
+    if (!line || line.table.rows === 0) return []
+    const { table, rounds } = line
+    const median = (figure: keyof Figures) => medianOf(all(rounds, figure))
+    const costs = {
+      serviceUs: median('serviceUs'),
+      postgresUs: median('postgresUs'),
+      walBytes: median('walBytes'),
+      diskBytes: (table.tableBytes + table.indexBytes) / table.rows
+    }
+    return exampleRates.map((rate) => {
+      const { replicas, postgresCores, sessions, wal, diskOfYear } = sizeFor(rate, costs)
+      const counts = [replicas, Math.ceil(postgresCores), sessions].map((count) =>
+        count.toLocaleString('en-US')
+      )
+      return [rate.toLocaleString('en-US'), ids, ...counts, wal.toFixed(1), diskOfYear.toFixed(1)]
+    })
+  })
+  const titles = ['creates/s', 'ids', 'replicas', 'PostgreSQL cores', 'sessions', 'WAL MB/s', 'TB a year']
+  return formatTable([titles, ...rows])
 }
 
 function noise(lines: Line[], figure: keyof Figures): string {
