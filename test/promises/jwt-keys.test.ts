@@ -20,6 +20,7 @@ import {
 import { refuses } from '../support/refusal.ts'
 import { failure, type Reply } from '../support/responses.ts'
 import { linesOf, token as listed, type Service, startService } from '../support/service.ts'
+import { exchange, parseResponses, request } from '../support/sockets.ts'
 import { is, until } from '../support/until.ts'
 
 t.jobs = 3
@@ -179,11 +180,18 @@ t.test('while the provider is away, known keys serve, and unknown ones are told 
     t.strictSame(await create(service, listed), created, `${title}: a listed token`)
     t.strictSame(await create(service, token({ exp: 1 })), expired, `${title}: an expired one`)
   }
+  // Its body is not asked for while the keys are.
+  const fields = { authorization: `Bearer ${later}`, 'content-length': '100', expect: '100-continue' }
+  const responses = parseResponses(await exchange(service.url, [request('', fields)]))
+  t.strictSame(
+    responses.map(({ headers }) => headers['error-name']),
+    ['KeysUnavailable']
+  )
   const age = await metric(service, 'jwt_keys_age_seconds')
   t.ok(age > 0, 'the age of the keys')
   provider.respond = respond
   provider.keys = [key, next]
-  t.strictSame(await create(service, later), created, 'it is back')
+  await until('it is back', async () => (await create(service, later)).status === 200)
   t.ok((await metric(service, 'jwt_keys_age_seconds')) < age, 'the keys are new')
   const isBack = () => service.log().some(({ msg }) => msg === "the identity provider's keys were fetched")
   await until('it is logged', isBack)
