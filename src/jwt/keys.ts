@@ -18,7 +18,7 @@ const mostWaiting = 64
 const keptMs = 24 * 3_600_000
 const mostBytes = 2 ** 20
 
-/** Returns whether nobody on its way can change what a URL gives: https, or http to this machine. */
+/** Returns whether nobody can change what a URL gives on its way: https, or http here. */
 export function isSafeUrl(text: string): boolean {
   const { protocol, hostname, username, password } = URL.parse(text) ?? {}
   const isLocal = /^(localhost|127\.[\d.]+|\[::1\])$/.test(`${hostname}`)
@@ -110,8 +110,9 @@ export function followProvider(
     else failures.inc()
     if (began - knownAt > keptMs) use(undefined)
     const missing = failure?.message
-    if (failure && missing !== told) app.log.warn({ missing }, "waiting for the identity provider's keys")
-    if (!failure && told) app.log.info("the identity provider's keys were fetched")
+    const keys = "the identity provider's keys"
+    if (failure && missing !== told) app.log.warn({ missing }, `waiting for ${keys}`)
+    if (!failure && told) app.log.info(`${keys} were fetched`)
     told = missing
     return failure
   }

@@ -14,14 +14,14 @@ export interface JwtOptions {
   readonly audience: string
   /** The claim that names the caller. */
   readonly claim: string
-  /** The JWKS, if it is configured; otherwise its URL, if the issuer's document is not to say it. */
+  /** The JWKS, if it is configured; its URL, unless the issuer's document says it. */
   readonly keys: Secret<JWTVerifyGetKey> | undefined
   readonly keysUrl: string
 }
 
 /** No symmetric ones: a public key could serve as their secret (RFC 8725, section 2.1). */
 const algorithms = 'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ')
-/** RFC 9068, section 2.1, and what most providers write. Others, as logout+jwt, are no access tokens. */
+/** RFC 9068, section 2.1, and what most providers write. A logout+jwt is no access token. */
 const types = /^((application\/)?at\+jwt|jwt)$/i
 /** By how many seconds the clocks of the provider and of this machine may differ. */
 const clockTolerance = 10
@@ -46,8 +46,8 @@ const texts: Record<string, string> = {
 
 /**
  * Makes an application accept the tokens of a provider, beside those that `findListed` knows. Its
- * start waits up to `timeoutMs` for the keys. Returns what finds the caller of a token, which throws
- * InvalidToken, UnacceptableCaller or KeysUnavailable for one of the provider that is not accepted.
+ * start waits up to `timeoutMs` for the keys. Returns what finds the caller of a token: it throws
+ * InvalidToken, UnacceptableCaller or KeysUnavailable if it can say more than that there is none.
  */
 export function acceptJwt(
   app: FastifyInstance,

@@ -16,7 +16,7 @@ declare module 'fastify' {
     authenticate: onRequestHookHandler
   }
   interface FastifyRequest {
-    /** The name that the configuration or a claim gives to the request's token; empty until it is authenticated. */
+    /** The name that the list or a claim gives to the request's token; empty until it is good. */
     caller: string
   }
 }
@@ -38,8 +38,8 @@ export default fp<Config>(async (app, config) => {
     '1 while AUTH_TOKENS_FILE is broken',
     () => +(isBroken?.() ?? false)
   )
-  const isListed: FindCaller = (token) => findListed(token)
-  const findCaller = jwt ? acceptJwt(app, jwt, config.STARTUP_TIMEOUT_MS, isListed) : isListed
+  const findInList: FindCaller = (token) => findListed(token)
+  const findCaller = jwt ? acceptJwt(app, jwt, config.STARTUP_TIMEOUT_MS, findInList) : findInList
   app.decorateRequest('caller', '')
   await app.register(bearerAuth, {
     addHook: false,
@@ -89,7 +89,7 @@ const fail = (name: FailureName, code = '', message?: string) =>
     headers: { 'www-authenticate': `Bearer realm="plant-store"${code}` }
   })
 
-/** Returns what was thrown while the caller of a token was looked for, by itself no fault of the token. */
+/** Returns the failure of a look-up: what it throws is no fault of the token, unless it says so. */
 function toLookUpFailure(thrown: unknown): Failure {
   if (!(thrown instanceof Failure)) return new Failure('Internal', { cause: thrown, outcome: 'none' })
   const { name, message } = thrown

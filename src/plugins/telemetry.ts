@@ -60,7 +60,7 @@ const noCaller = '(none)' // no caller has a name with brackets
 /** Callers with series of their own: an identity provider may know many more. */
 const mostCallers = 200
 
-/** Returns a function that makes the label of a caller: "(other)" for those after the first ones. */
+/** Returns a function that makes a caller's label: "(other)" for those after the first ones. */
 function limitCallers() {
   const first = new Set([noCaller])
   return (caller: string) => {
