@@ -2,6 +2,7 @@
  * A process that floods: `flood.ts URL KIND`, from several addresses of this machine. Connections that end are opened again.
  * At SIGTERM it ends, and prints what it has had as JSON.
  */
+import { randomBytes } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import { token } from '../../support/service.ts'
 
@@ -11,6 +12,15 @@ const head = (length: string, secret = token) =>
 const post = (body: string, secret?: string) => `${head(`content-length: ${body.length}`, secret)}${body}`
 const create = () => post(`{"id":${++lastId},"name":"n"}`)
 const wrong = post('{"id":1,"name":"n"}', 'wrong-secret-0123456789')
+/** The id of the identity provider's key. */
+export const kid = 'flooded'
+const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
+/** A create with a JWT whose signature has the right length and is wrong. */
+const forge = (kid: string) => {
+  const signature = randomBytes(256).toString('base64url')
+  const token = `${encode({ alg: 'RS256', kid })}.${encode({ n: ++lastId })}.${signature}`
+  return post('{"id":1,"name":"n"}', token)
+}
 const page = 'GET /docs/static/swagger-ui-bundle.js HTTP/1.1\r\nhost: test\r\n\r\n'
 const probe = 'GET /readyz HTTP/1.1\r\nhost: test\r\n\r\n'
 const refused = 'POST /plants HTTP/1.1\r\nhost: test\r\ncontent-length: 0\r\n\r\n'
@@ -95,7 +105,9 @@ export const kinds: Record<string, Kind> = {
     againMs: 1_000
   },
   'creates in a loop': { connections: from(4, 200), act: inTurn(create) },
-  'wrong tokens in a loop': { connections: from(4, 200), act: inTurn(() => wrong) }
+  'wrong tokens in a loop': { connections: from(4, 200), act: inTurn(() => wrong) },
+  'forged tokens in a loop': { connections: from(4, 200), act: inTurn(() => forge(kid)) },
+  'tokens of made-up keys in a loop': { connections: from(4, 200), act: inTurn(() => forge(`${++lastId}`)) }
 }
 
 /** What a flood has had. */
