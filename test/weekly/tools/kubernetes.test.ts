@@ -166,3 +166,25 @@ t.test('the limits of the Ingress example are those of haproxy.cfg', async (t) =
   for (const [key, value] of Object.entries<string>(data).filter(([key]) => /^(timeout|hard)/.test(key)))
     t.match(config, `${key.replace('timeout-', 'timeout ')} ${value}\n`)
 })
+
+t.test('kustomize adds the tokens of service accounts, as their page says', async (t) => {
+  if (spawnSync('kubectl', ['version', '--client']).status !== 0)
+    return t.pass('no kubectl here', { skip: true })
+  const [, snippet = ''] = /```yaml\n(.+?)```/s.exec(read('docs/identity-provider.md')) ?? []
+  const cwd = t.testdir({ 'keys.json': '{}' })
+  const base = relative(cwd, join(root, 'deploy/kubernetes'))
+  const overlay = `resources: [${base}]\n${snippet.replace('PATH/deploy/kubernetes', base)}`
+  const options = 'generatorOptions: { disableNameSuffixHash: true }\n'
+  writeFileSync(join(cwd, 'kustomization.yaml'), overlay + options)
+  const { stdout, stderr } = spawnSync('kubectl', ['kustomize', '.'], { cwd, encoding: 'utf8' })
+  t.equal(stderr, '')
+  const built = parseManifests(stdout)
+  t.equal(await findFaults(t, built), '')
+  const find = (wanted: string) => built.find(({ kind }) => kind === wanted)
+  const name = 'plant-store-identity-provider'
+  t.match(find('ConfigMap'), { metadata: { name }, data: { issuer: /^https:/, 'keys.json': '{}' } })
+  const pod = find('Deployment')?.spec.template.spec
+  const issuer = { name: 'AUTH_JWT_ISSUER', valueFrom: { configMapKeyRef: { name, key: 'issuer' } } }
+  t.match(pod.containers[0].env[0], issuer)
+  t.ok(pod.volumes.some(({ configMap }: Manifest) => configMap?.name === name))
+})
