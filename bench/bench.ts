@@ -11,7 +11,7 @@ import { type Server, startPostgres } from '../test/support/postgres/embedded-po
 import { query } from '../test/support/postgres/query.ts'
 import { withDirectory } from './directory.ts'
 import { describeMachine, type Figures, formatTable, measureInTurns, summarize } from './measure.ts'
-import { installPeers, ownProgram, type Program, peers, readScript } from './server.ts'
+import { installPeers, ownProgram, ownProgramByJwt, type Program, peers, readScript } from './server.ts'
 
 /** The figures that the tables show, with their digits. */
 const shown: [figure: keyof Figures, title: string, digits: number][] = [
@@ -63,6 +63,7 @@ async function run({ url }: Server, directory: string) {
     const other = await service('other', await buildRevision(revision, directory))
     contestants.push({ ...other, name: revision }, { ...other, name: `${revision} again` })
   } else {
+    contestants.push(await service('jwt', ownProgramByJwt()))
     await installPeers()
     const databaseUrl = await createDatabase('peers')
     await query(databaseUrl, 'create table plants (id bigint primary key, name text not null, tag text)')

@@ -78,12 +78,13 @@ async function measure(
   }
   const server = await startServer(contestant, databaseUrl, directory)
   try {
-    await loadByWrk(server.url, ...firstWarmUp)
+    const sent = contestant.access?.token
+    await loadByWrk(server.url, ...firstWarmUp, undefined, sent)
     const figures: Figures[] = []
     for (const count of connections) {
-      await loadByWrk(server.url, count, warmUpSeconds)
+      await loadByWrk(server.url, count, warmUpSeconds, undefined, sent)
       await server.clearLog()
-      const load = () => loadByWrk(server.url, count, seconds)
+      const load = () => loadByWrk(server.url, count, seconds, undefined, sent)
       figures.push(await measureOnEmptyTable(databaseUrl, server.pid, load))
     }
     return figures
@@ -117,9 +118,10 @@ export async function loadByWrk(
   url: string,
   connections: number,
   seconds: number,
-  firstId?: bigint
+  firstId?: bigint,
+  sent = token
 ): Promise<Seen> {
-  const fields = ['-H', `authorization: Bearer ${token}`, '-H', 'content-type: application/json']
+  const fields = ['-H', `authorization: Bearer ${sent}`, '-H', 'content-type: application/json']
   const shape = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '--timeout', '30s']
   const ids = firstId === undefined ? ['random', `${randomInt(2 ** 32)}`] : ['growing', `${firstId}`]
   const script = ['-s', join(import.meta.dirname, 'wrk.lua'), url, '--', ...ids]

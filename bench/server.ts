@@ -1,11 +1,13 @@
 /** The servers under test: each is a process of its own with production's settings, on a port that the system chooses. */
 import { type StdioOptions, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { open, readFile, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { execute } from '../test/support/execute.ts'
+import { inSeconds, makeKey, signToken, toJwks } from '../test/support/provider.ts'
 
 const root = join(import.meta.dirname, '..')
 const peersDirectory = join(import.meta.dirname, 'peers')
@@ -23,6 +25,8 @@ export interface Program {
   readonly name: string
   readonly args: string[]
   readonly directory: string
+  /** The token of the load, and the settings by which the program takes it, if it is not the usual one. */
+  readonly access?: { token: string; settings: Record<string, string> }
 }
 
 /** A server that listens. */
@@ -49,6 +53,17 @@ export const ownProgram = (directory = root): Program => ({
   directory
 })
 
+/** The service under a load with a JWT of an identity provider. */
+export function ownProgramByJwt(): Program {
+  const key = makeKey('RS256')
+  const [iss, aud] = ['https://issuer.test/realms/main', 'https://plants.test']
+  const times = { iat: inSeconds(0), exp: inSeconds(86_400) }
+  const claims = { iss, aud, sub: randomUUID(), azp: 'bench', jti: randomUUID(), scope: 'plants', ...times }
+  const token = signToken(key.privateKey, { alg: key.alg, kid: key.kid, typ: 'at+jwt' }, claims)
+  const settings = { AUTH_JWT_ISSUER: iss, AUTH_JWT_AUDIENCE: aud, AUTH_JWT_KEYS: toJwks(key) }
+  return { ...ownProgram(), name: 'service, JWT', access: { token, settings } }
+}
+
 /**
  * The peers: the same operation with authentication, validation, a log and one insert a request, as the documentation of
  * each recommends. Fastify shows what this service adds to its own framework. Express with node-postgres is what Node
@@ -70,16 +85,21 @@ export async function installPeers(): Promise<void> {
 
 /** Starts a server on a database; `directory` takes its log. Throws if it is not ready within two minutes. */
 export async function startServer(program: Program, databaseUrl: string, directory: string): Promise<Server> {
-  const { name, args, directory: cwd } = program
+  const { name, args, directory: cwd, access } = program
   const began = performance.now()
   const log = join(directory, 'log')
   const output = await open(log, 'a')
   await output.truncate()
   const { PATH } = process.env
   const settings = { NODE_ENV: 'production', HOST: '127.0.0.1', PORT: '0', METRICS_PORT: '0' }
-  const secrets = { DATABASE_URL: databaseUrl, AUTH_TOKENS: `bench:${token}`, AUTH_TOKEN: token }
+  const given = {
+    DATABASE_URL: databaseUrl,
+    AUTH_TOKENS: `bench:${token}`,
+    AUTH_TOKEN: token,
+    ...access?.settings
+  }
   const stdio: StdioOptions = ['ignore', output.fd, output.fd]
-  const child = spawn(process.execPath, args, { cwd, env: { PATH, ...settings, ...secrets }, stdio })
+  const child = spawn(process.execPath, args, { cwd, env: { PATH, ...settings, ...given }, stdio })
   await output.close()
   // For an interruption of the benchmark.
   const kill = () => child.kill('SIGKILL')
