@@ -1,21 +1,16 @@
 /** generated/plants.ts: what openapi-typescript makes of the document, with the option that docs/clients.md names. */
-import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import openapiTS, { astToString } from 'openapi-typescript'
 import ts from 'typescript'
 import { buildApp } from '../../../src/app.ts'
 import { readConfig } from '../../../src/config.ts'
 import { createLogger } from '../../../src/log.ts'
+import { createMemoryStore } from '../../support/memory-store.ts'
 
 const directory = `${import.meta.dirname}/generated`
 mkdirSync(directory, { recursive: true })
-const env = {
-  DATABASE_URL: process.env.TEST_DATABASE_URL,
-  AUTH_TOKENS: 'nobody:0123456789abcdef',
-  METRICS_PORT: '0'
-}
-execFileSync(process.execPath, ['src/commands/migrate.ts'], { env })
-const app = await buildApp(readConfig(env), { logger: createLogger('silent') })
+const config = readConfig({ AUTH_TOKENS: 'nobody:0123456789abcdef', METRICS_PORT: '0' }, { hasStore: true })
+const app = await buildApp(config, { logger: createLogger('silent'), store: createMemoryStore() })
 await app.ready()
 const types = await openapiTS(JSON.stringify(app.swagger()), {
   transform: ({ format }) =>
