@@ -30,6 +30,8 @@ import { ownProgram, readScript, startServer } from './server.ts'
 
 const warmUpSeconds = 5
 const mostWarmUps = 12
+/** All nodes share a machine: a statement that is cancelled would cost its sessions' connections to the shards. */
+const patience = { WRITE_DEADLINE_MS: '120000' }
 
 /** A node: its name among the others, the URL of its database, and its first process. */
 interface Node {
@@ -203,7 +205,7 @@ async function load(
     entries.map(async ({ name, url }) => {
       const own = join(directory, name)
       await mkdir(own, { recursive: true })
-      return startServer(ownProgram(), url, own)
+      return startServer(ownProgram(), url, own, patience)
     })
   )
   try {

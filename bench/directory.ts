@@ -25,7 +25,10 @@ export async function withDirectory(run: (directory: string, defer: Defer) => Pr
     }
   }
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
-    process.once(signal, () => end().finally(() => process.exit(1)))
+    process.once(signal, () => {
+      process.stderr.write(`ended by ${signal}\n`)
+      end().finally(() => process.exit(1))
+    })
   try {
     const { type } = await statfs(directory)
     if (volatile.includes(type))

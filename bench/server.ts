@@ -83,8 +83,16 @@ export async function installPeers(): Promise<void> {
   await execute('npm', ['install', ...flags], { cwd: peersDirectory })
 }
 
-/** Starts a server on a database; `directory` takes its log. Throws if it is not ready within two minutes. */
-export async function startServer(program: Program, databaseUrl: string, directory: string): Promise<Server> {
+/**
+ * Starts a server on a database; `directory` takes its log, and `more` adds to its settings. Throws if it is not ready within
+ * two minutes.
+ */
+export async function startServer(
+  program: Program,
+  databaseUrl: string,
+  directory: string,
+  more: Record<string, string> = {}
+): Promise<Server> {
   const { name, args, directory: cwd, access } = program
   const began = performance.now()
   const log = join(directory, 'log')
@@ -99,7 +107,7 @@ export async function startServer(program: Program, databaseUrl: string, directo
     ...access?.settings
   }
   const stdio: StdioOptions = ['ignore', output.fd, output.fd]
-  const child = spawn(process.execPath, args, { cwd, env: { PATH, ...settings, ...given }, stdio })
+  const child = spawn(process.execPath, args, { cwd, env: { PATH, ...settings, ...given, ...more }, stdio })
   await output.close()
   // For an interruption of the benchmark.
   const kill = () => child.kill('SIGKILL')

@@ -1,6 +1,8 @@
 /** The stack of deploy/citus: the service on rows that two workers share, under load and faults. CITUS_IMAGE names its image. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createPlant } from '../../support/post.ts'
+import { freePort } from '../../support/postgres/embedded-postgres.ts'
+import { docker } from '../../support/stack.ts'
 import { until } from '../../support/until.ts'
 import { type Fault, faultsOf, runFaults, startStack, takeIds } from './faults.ts'
 
@@ -61,6 +63,35 @@ t.test('the service on Citus', async (t) => {
     inDoubt
   ]
   await runFaults(t, stack, ['api-1', 'api-2'], faults)
+
+  /** Starts a replica whose sessions are at a node, until teardown; returns its URL. */
+  const startAt = async (t: Test, node: string) => {
+    const port = await freePort()
+    const name = `${stack.name}-at-${node}`
+    const start = `
+      url=$(sed 's/@db:/@${node}:/' /run/secrets/database-url)
+      DATABASE_URL=$url DATABASE_URL_FILE= exec node dist/server.js`
+    const place = [`--name=${name}`, `--publish=127.0.0.1:${port}:3000`, '--entrypoint=sh']
+    t.teardown(() => docker(['rm', '--force', name]))
+    await stack.compose('run', '--detach', '--no-deps', ...place, 'api', '-c', start)
+    const url = `http://127.0.0.1:${port}`
+    const isReady = () =>
+      fetch(`${url}/readyz`)
+        .then(({ ok }) => ok)
+        .catch(() => false)
+    await until(`the replica at ${node} is ready`, isReady)
+    return url
+  }
+
+  await t.test('replicas with sessions at two nodes are one store', async (t) => {
+    const urls = await Promise.all(workers.map((node) => startAt(t, node)))
+    const load = await stack.startClients(t, { urls, clients: 8, pauseMs: 100 })
+    for (const node of workers) {
+      const sessions = `select pid from pg_stat_activity where application_name = 'plant-store'`
+      t.ok((await query(node, sessions)).length > 0, `sessions are at ${node}`)
+    }
+    await load.assertServed()
+  })
 
   await t.test(
     'both workers hold rows, the coordinator none, also when the table is distributed again',
