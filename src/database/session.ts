@@ -18,6 +18,12 @@ interface End {
   readonly loss: 'nothing' | 'session' | 'server'
 }
 
+/** What the driver says of a statement. */
+interface Answer {
+  readonly result?: pg.QueryResult | undefined
+  readonly error?: unknown
+}
+
 /** A session. Its client has connected. */
 export class Session {
   /** It has ended, and cannot be used again. */
@@ -25,16 +31,21 @@ export class Session {
   readonly #client: Client
   /** The commit of the statement was cancelled while it waited for a synchronous standby. */
   #isUnreplicated = false
-  /** Called with whether the server is ready for another statement, or the session has ended. */
-  #settle: (isReady: boolean) => void = () => {}
+  /** The server has said since the statement was sent that it is ready for another one. */
+  #isReady = false
+  /** Called when it says so, or when the session has ended. */
+  #onReady: (isReady: boolean) => void = () => {}
 
   constructor(client: Client) {
     this.#client = client
     const lose = () => {
       this.hasEnded = true
-      this.#settle(false)
+      this.#onReady(false)
     }
-    client.on('drain', () => this.#settle(true))
+    client.on('drain', () => {
+      this.#isReady = true
+      this.#onReady(true)
+    })
     client.on('error', lose).on('end', lose)
     // PostgreSQL cannot undo a commit that waits for a standby: cancelled then, it succeeds with a warning (the manual,
     // "Synchronous Replication"). Its text is translated; only its routine identifies it.
@@ -51,10 +62,14 @@ export class Session {
   /** Runs a statement. Beyond the limit, or when the signal aborts, it is cancelled; a server that does not react is lost. */
   async run(statement: pg.QueryConfig, limitMs: number, signal: AbortSignal | undefined): Promise<End> {
     if (signal?.aborted) return { error: new NoConnection('no connection was open in time'), loss: 'nothing' }
+    const answer = Promise.withResolvers<Answer>()
+    this.#isUnreplicated = false
+    this.#isReady = false
+    // Sent before anything else is done, which PostgreSQL need not wait for.
+    this.#client.query(statement, (error, result) => answer.resolve({ error, result }))
     let graceTimer: NodeJS.Timeout | undefined
     let isOver = false
-    const silence = Promise.withResolvers<never>()
-    const giveUp = () => silence.reject(new Error('the server does not react to a cancel request'))
+    const giveUp = () => answer.resolve({ error: new Error('the server does not react to a cancel request') })
     const cancel = () => {
       // If the result was read in the turn in which the time was up, a request would cancel the next statement.
       if (isOver || graceTimer) return
@@ -66,15 +81,8 @@ export class Session {
     const act = () => void setImmediate(cancel)
     const timer = setTimeout(act, limitMs)
     signal?.addEventListener('abort', act)
-    this.#isUnreplicated = false
-    const ready = Promise.withResolvers<boolean>()
-    this.#settle = ready.resolve
-    let end: End
-    try {
-      end = { result: await Promise.race([this.#client.query(statement), silence.promise]), loss: 'nothing' }
-    } catch (cause) {
-      end = await judge(cause, ready.promise)
-    }
+    const { error, result } = await answer.promise
+    let end: End = error || !result ? await this.#judge(error) : { result, loss: 'nothing' }
     isOver = true
     clearTimeout(timer)
     clearTimeout(graceTimer)
@@ -85,14 +93,19 @@ export class Session {
     // A cancel request that comes late would cancel the session's next statement.
     return graceTimer && end.loss === 'nothing' ? { ...end, loss: 'session' } : end
   }
-}
 
-/** Returns what an error costs, and the error that describes the outcome of the statement. */
-async function judge(cause: unknown, ready: Promise<boolean>): Promise<End> {
-  if (!isReported(cause)) return { error: cause, loss: 'server' }
-  // The session survives an error if the server then says that it is ready for another statement.
-  const isReady = await Promise.race([ready, sleep(cancelGraceMs, false, { ref: false })])
-  // The next session may reach a server that accepts writes, and has no stale statement or plan.
-  if (isReady) return { error: cause, loss: diagnose(cause).kind === 'away' ? 'session' : 'nothing' }
-  return { error: new Error('the session has ended', { cause }), loss: 'server' }
+  /** Returns what an error costs, and the error that describes the outcome of the statement. */
+  async #judge(cause: unknown): Promise<End> {
+    if (!isReported(cause)) return { error: cause, loss: 'server' }
+    // The session survives an error if the server then says that it is ready for another statement.
+    if (!this.#isReady) {
+      const ready = new Promise<boolean>((resolve) => {
+        this.#onReady = resolve
+      })
+      await Promise.race([ready, sleep(cancelGraceMs, false, { ref: false })])
+    }
+    // The next session may reach a server that accepts writes, and has no stale statement or plan.
+    if (this.#isReady) return { error: cause, loss: diagnose(cause).kind === 'away' ? 'session' : 'nothing' }
+    return { error: new Error('the session has ended', { cause }), loss: 'server' }
+  }
 }

@@ -144,11 +144,13 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#freeLanes[way]--
     this.#attempts++
     for (const row of rows) row.enter('tried')
+    // The store has it first. What follows is done while the database works.
+    const attempt = this.#try(way, rows, controller.signal)
     // Nobody waits for it any more when its last row has expired.
     const lastDeadline = rows.reduce((last, { deadline }) => Math.max(last, deadline), 0)
     const timer = setTimeout(cutOff, lastDeadline - began)
     const endWatch = way === 'together' && this.#watchSlow(cutOff)
-    const end = await this.#try(way, rows, controller.signal)
+    const end = await attempt
     clearTimeout(timer)
     if (endWatch) endWatch()
     this.#freeLanes[way]++
