@@ -171,9 +171,9 @@ for (const [title, { command, start }] of Object.entries(balancers))
         const played = await play(t, start, kind, { ms: 10_000 })
         const { good, report } = played
         assertServed(t, played)
-        // They get several times as many; half leaves room for what else the machine does in these seconds.
+        // They get several times as many. A quarter leaves room for what else the machine does in these seconds.
         t.ok(
-          count(good) >= count(beside.good) / 2,
+          count(good) >= count(beside.good) / 4,
           `${kind}: ${count(good)} creates, beside good ones ${count(beside.good)}`
         )
         // nginx cannot count what the service refuses.
