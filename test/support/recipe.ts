@@ -18,7 +18,8 @@ function copyRepository(t: Teardown, name: string): string {
   mkdirSync(parent, { recursive: true })
   const folder = mkdtempSync(join(parent, `${name}-`))
   t.teardown(() => rmSync(folder, { recursive: true }))
-  const filter = (path: string) => basename(path) !== 'node_modules'
+  // What .ci/weekly leaves in a folder of test/weekly is no more of the repository.
+  const filter = (path: string) => !['node_modules', 'generated'].includes(basename(path))
   for (const entry of readdirSync(root).filter((entry) => !others.includes(entry)))
     cpSync(join(root, entry), join(folder, entry), { recursive: true, filter })
   return folder
