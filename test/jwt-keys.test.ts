@@ -1,5 +1,6 @@
 /** The keys of an identity provider, while hours pass. */
 import { randomUUID } from 'node:crypto'
+import { Registry } from '@prometheus-io/client'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { followProvider, isSafeUrl } from '../src/jwt/keys.ts'
@@ -24,7 +25,8 @@ t.test('keys are kept for a day while the provider is away, and are back with it
     if (isAway) throw new Error('away')
     return toJwks(key)
   }
-  const find = followProvider({ log, addHook } as unknown as FastifyInstance, load, 0, () => changes++)
+  const app = { log, addHook, metrics: new Registry() } as unknown as FastifyInstance
+  const find = followProvider(app, load, 0, () => changes++)
   const token = { payload: '', signature: '' }
   const findKey = async (kid: string) => Boolean(await find({ alg: key.alg, kid }, token))
   await hooks.onReady?.()
