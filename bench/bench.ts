@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: the service, the peers and pgbench, each alone and in turns on one PostgreSQL. Prints the tables of
- * docs/performance.md. `npm run bench -- compare REVISION`: the service, and twice another revision of it: what differs between
+ * `npm run bench`: the service, the limit (bare servers over its group commit), the peers and pgbench, each alone and in turns
+ * on one PostgreSQL. Prints the tables of docs/performance.md. `npm run bench -- compare REVISION`: the service, and twice another revision of it: what differs between
  * these two is the noise of the machine. Options: --starts, --seconds, --connections 1,64. `grow` and `citus` are other
  * benchmarks (grow.ts, citus.ts).
  */
@@ -11,7 +11,15 @@ import { type Server, startPostgres } from '../test/support/postgres/embedded-po
 import { query } from '../test/support/postgres/query.ts'
 import { withDirectory } from './directory.ts'
 import { describeMachine, type Figures, formatTable, measureInTurns, summarize } from './measure.ts'
-import { installPeers, ownProgram, ownProgramByJwt, type Program, peers, readScript } from './server.ts'
+import {
+  installPeers,
+  limitPrograms,
+  ownProgram,
+  ownProgramByJwt,
+  type Program,
+  peers,
+  readScript
+} from './server.ts'
 
 /** The figures that the tables show, with their digits. */
 const shown: [figure: keyof Figures, title: string, digits: number][] = [
@@ -58,12 +66,14 @@ async function run({ url }: Server, directory: string) {
     await execute(process.execPath, args, { cwd: program.directory, env: { DATABASE_URL: databaseUrl } })
     return { ...program, databaseUrl }
   }
-  const contestants = [await service('own', ownProgram())]
+  const own = await service('own', ownProgram())
+  const contestants = [own]
   if (revision) {
     const other = await service('other', await buildRevision(revision, directory))
     contestants.push({ ...other, name: revision }, { ...other, name: `${revision} again` })
   } else {
     contestants.push(await service('jwt', ownProgramByJwt()))
+    contestants.push(...limitPrograms.map((limit) => ({ ...limit, databaseUrl: own.databaseUrl })))
     await installPeers()
     const databaseUrl = await createDatabase('peers')
     await query(databaseUrl, 'create table plants (id bigint primary key, name text not null, tag text)')

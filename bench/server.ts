@@ -76,6 +76,16 @@ export const peers: Program[] = [
   { name: 'Hono + Postgres.js', args: ['hono.js'], directory: peersDirectory }
 ]
 
+/** The limit: what Node and Fastify alone can do over the service's own group commit, with production's flags. */
+export const limitPrograms: Program[] = ['fastify', 'node'].map((name) => ({
+  name: `limit: bare ${name === 'node' ? 'node:http' : 'Fastify'}`,
+  args: [
+    ...ownProgram().args.filter((argument) => argument.startsWith('--')),
+    join(import.meta.dirname, `limit/${name}.ts`)
+  ],
+  directory: root
+}))
+
 /** Installs the packages of the peers, in the versions that their package.json names. */
 export async function installPeers(): Promise<void> {
   process.stdout.write('installing the peers\n')
