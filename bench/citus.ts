@@ -30,6 +30,8 @@ import { ownProgram, readScript, startServer } from './server.ts'
 
 const warmUpSeconds = 5
 const mostWarmUps = 12
+/** What each start does besides its load. */
+const secondsPerStart = 60
 /** All nodes share a machine: a statement that is cancelled would cost its sessions' connections to the shards. */
 const patience = { WRITE_DEADLINE_MS: '120000' }
 
@@ -99,6 +101,8 @@ await withDirectory(async (directory, defer) => {
       { workers, sessions: 'workers' }
     ])
   ]
+  const minutes = Math.ceil((starts * layouts.length * (seconds + secondsPerStart)) / 60)
+  say(`about ${minutes} minutes and a GiB of disk`)
   const lines = layouts.map((layout) => ({ layout, rounds: [] as Figures[] }))
   let machine = ''
   for (let start = 0; start < starts; start++)

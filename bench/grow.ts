@@ -39,6 +39,9 @@ const bytesPerRow = 250
 /** What filling costs on a slow machine, and what each start does besides its load. */
 const [secondsPerMillionRows, secondsPerStart] = [8, 50]
 
+/** max_wal_size while a table is filled, and how much WAL there can be then, as that is no hard limit. */
+const [fillWal, mostWalBytes] = ['8GB', 12 * 2 ** 30]
+
 /** What one start has shown. */
 interface Figures {
   readonly plantsPerSecond: number
@@ -155,8 +158,7 @@ async function announce(cluster: Cluster): Promise<void> {
   const total =
     (rows / 1e6) * secondsPerMillionRows +
     sizes.length * kinds.length * (2 + values.also.length) * starts * perStart
-  // Twice the WAL of an hour at most: max_wal_size is no hard limit.
-  const bytes = Math.max(...sizes) * bytesPerRow + 12 * 2 ** 30
+  const bytes = Math.max(...sizes) * bytesPerRow + mostWalBytes
   const free = await cluster.freeBytes()
   const gib = (count: number) => `${Math.ceil(count / 2 ** 30)} GiB`
   say(
@@ -165,9 +167,9 @@ async function announce(cluster: Cluster): Promise<void> {
   if (free !== undefined && free < bytes) throw new Error('the disk has too little room: take fewer --rows')
 }
 
-/** Fills a database of its own with the stack's settings, which take less time. */
+/** Fills a database of its own, with as few checkpoints as there is room for. */
 async function prepare(cluster: Cluster, rows: number, ids: Ids): Promise<Filled> {
-  const server = await cluster.start({ max_wal_size: '8GB', maintenance_work_mem: '256MB' })
+  const server = await cluster.start({ max_wal_size: fillWal, maintenance_work_mem: '256MB' })
   await query(server.url('postgres'), 'create database grow')
   const began = performance.now()
   const table = await fillTable(server.url('grow'), rows, ids)
