@@ -74,7 +74,7 @@ const { values } = parseArgs({
     shards: { type: 'string', default: '4' },
     seconds: { type: 'string', default: '20' },
     starts: { type: 'string', default: '3' },
-    connections: { type: 'string', default: '64' }
+    connections: { type: 'string', default: '1024' }
   }
 })
 const counts = values.workers.split(',').map(Number)
@@ -129,7 +129,7 @@ await withDirectory(async (directory, defer) => {
     ])
   ])
   say(
-    `\n${machine}; ${image}. ${shards} shards, ${connections} connections, medians of ${starts} starts, ${seconds} s each.\n\n${table}\n`
+    `\n${machine}; ${image}. ${shards} shards, ${connections} connections to each replica, medians of ${starts} starts, ${seconds} s each.\n\n${table}\n`
   )
   const apart = lines.flatMap(({ rounds }) => {
     const totals = rounds.map(({ coordinatorUs, workersUs }) => coordinatorUs + workersUs)
@@ -213,8 +213,8 @@ async function load(
     })
   )
   try {
-    const each = Math.ceil(connections / servers.length)
-    const loadAll = (time: number) => Promise.all(servers.map(({ url }) => loadByWrk(url, each, time)))
+    // As many for each replica: with fewer, its batches would be smaller, and each plant dearer.
+    const loadAll = (time: number) => Promise.all(servers.map(({ url }) => loadByWrk(url, connections, time)))
     // At first, each session opens its connections to the shards, and a busy machine takes longer than the deadline.
     for (let round = 0; round < mostWarmUps; round++)
       if ((await loadAll(warmUpSeconds)).every(({ plants }) => plants > 0) && round > 0) break
