@@ -13,7 +13,8 @@ import Fastify, {
 import type { Config } from '../config.ts'
 import { Failure, toFailure, toResponse } from '../failures.ts'
 import { Connections, responseHeaders } from './connections.ts'
-import { checkHead, identifyRequest } from './head.ts'
+import { awaitsContinue, checkHead, identifyRequest } from './head.ts'
+import { decidePersistence } from './persistence.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -88,9 +89,6 @@ function toRoutable(url: string): string {
 
 const json = 'application/json'
 
-/** Returns whether a client may wait for 100 before it sends the body. HTTP/1.0 has none (RFC 9110, section 10.1.1). */
-const awaits100 = ({ headers, httpVersion }: IncomingMessage) => !!headers.expect && httpVersion === '1.1'
-
 /** Adds the hooks of every request, whatever its route: they check its header, and add its response's fields. */
 function addHooks(app: FastifyInstance) {
   const waitForTurn = createTurns()
@@ -110,7 +108,7 @@ function addHooks(app: FastifyInstance) {
     done(new Failure(request.url === malformed ? 'MalformedRequest' : 'NotFound'))
   })
   app.addHook('preParsing', ({ raw }, reply, _, done) => {
-    if (awaits100(raw)) reply.raw.writeContinue()
+    if (awaitsContinue(raw)) reply.raw.writeContinue()
     done(raw.complete ? undefined : app.connections.get(raw.socket)?.cutOffBy)
   })
   app.addHook('onSend', (request, reply, payload, done) => {
@@ -120,14 +118,20 @@ function addHooks(app: FastifyInstance) {
     if (reply.getHeader('content-type') === `${json}; charset=utf-8`) reply.header('content-type', json)
     // Reads and drops the rest of a refused body: on a connection that is closed with unread bytes the response can be lost.
     if (!raw.complete) raw.resume()
-    // A client that is refused before its 100 may send the body or not, so what follows could be a body or a request.
-    const isLast = connection?.endIfLast(raw, app.connections.isLeaving || (awaits100(raw) && !raw.complete))
-    const mayGoOn = !isLast && reply.raw.shouldKeepAlive
-    // Fastify itself asks to close after a refused body. Without this field, Node adds it.
-    if (isLast || reply.hasHeader('connection')) reply.header('connection', mayGoOn ? 'keep-alive' : 'close')
-    // Node closes after such a response, or after one to a client that asks for it: the body must have arrived.
-    if (mayGoOn || raw.complete || connection?.cutOffBy || awaits100(raw)) done(null, payload)
-    else finished(raw, () => done(null, payload))
+    switch (decidePersistence(connection, raw, reply.raw, app.connections.isLeaving)) {
+      case 'keep':
+        // After a refused body Fastify asks to close, although the rest of the body is dropped.
+        if (reply.hasHeader('connection')) reply.header('connection', 'keep-alive')
+        return done(null, payload)
+      case 'close':
+        connection?.acceptNoMore()
+        reply.header('connection', 'close')
+        return done(null, payload)
+      case 'close after the body':
+        connection?.acceptNoMore()
+        reply.header('connection', 'close')
+        finished(raw, () => done(null, payload))
+    }
   })
 }
 

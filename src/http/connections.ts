@@ -41,6 +41,21 @@ export class Connection {
     })
   }
 
+  /** The request that came last; undefined if something unreadable has followed it. */
+  get newest(): IncomingMessage | undefined {
+    return this.#newest
+  }
+
+  /** Whether no further request is answered. */
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  /** Whether the client has half-closed, and so sends nothing more. */
+  get isHalfClosed(): boolean {
+    return this.#socket.readableEnded
+  }
+
   /** The body of its newest request is still arriving. */
   get #isArriving(): boolean {
     return this.#newest?.complete === false
@@ -61,13 +76,9 @@ export class Connection {
     return true
   }
 
-  /** Decides whether the response to this request is the connection's last; `mustEnd` makes it so. */
-  endIfLast(request: IncomingMessage, mustEnd: boolean): boolean {
-    if (this.#newest !== request) return false
-    // After a response that says close, Node closes: the client must have sent all of its request, or lose the response.
-    if (!request.complete && !mustEnd && !this.#isOver) return false
-    if (mustEnd || this.#socket.readableEnded) this.#isOver = true
-    return this.#isOver
+  /** Makes the response to the newest request the last one. */
+  acceptNoMore(): void {
+    this.#isOver = true
   }
 
   /**

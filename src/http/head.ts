@@ -40,6 +40,10 @@ export function checkCoding({ headers, httpVersion }: IncomingMessage): Failure 
   return coding.toLowerCase() === 'chunked' ? undefined : new Failure('TransferCodingNotSupported')
 }
 
+/** Returns whether a client may wait for 100 (Continue) before it sends the body. HTTP/1.0 does not define it (RFC 9110, 10.1.1). */
+export const awaitsContinue = ({ headers, httpVersion }: Pick<IncomingMessage, 'headers' | 'httpVersion'>) =>
+  !!headers.expect && httpVersion === '1.1'
+
 /** A string in quotes, in which only quotes and backslashes are escaped (RFC 9651, section 3.3.3). */
 const quotedKey = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 /** Many clients send a key without quotes: visible ASCII, without commas, since these separate repeated fields. */
