@@ -28,7 +28,7 @@ interface Parts {
  * Builds the application. It becomes ready, and can listen, once its store serves. Rejects with a StartupFault if it has none.
  */
 export async function buildApp(config: Config, { logger, store, tracing }: Parts) {
-  const app = await createBareApp(logger, config.connections, tracing?.requests)
+  const app = await createBareApp(logger, config.connectionLimits, tracing?.requests)
   await app.register(metrics)
   await app.register(schema)
   await app.register(auth, config)

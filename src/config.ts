@@ -9,7 +9,7 @@ import { readSecret } from './secrets.ts'
 import { StartupFault } from './startup-fault.ts'
 import { parseTokens } from './tokens.ts'
 
-const integer = (fallback: number, minimum: number, maximum: number) =>
+const integerSetting = (fallback: number, minimum: number, maximum: number) =>
   Type.Integer({
     default: fallback,
     minimum,
@@ -20,44 +20,45 @@ const integer = (fallback: number, minimum: number, maximum: number) =>
 /** The longest time that Node's timers can wait, in ms. */
 const maximumMs = 2 ** 31 - 1
 
-const text = (fallback: string, pattern: string, description: string) =>
+const textSetting = (fallback: string, pattern: string, description: string) =>
   Type.String({ default: fallback, pattern, description })
 
 // For a name, Fastify may open a server per address, and only one would keep the contract. A zone cannot stand in a URL.
 FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
-const address = (fallback: string) =>
+const addressSetting = (fallback: string) =>
   Type.String({ default: fallback, format: 'address', description: 'an IP address such as 127.0.0.1 or ::1' })
 
 FormatRegistry.Set('safe-url', (text) => text === '' || isSafeUrl(text))
-const url = () =>
+const urlSetting = () =>
   Type.String({ default: '', format: 'safe-url', description: 'an https URL (http only for this machine)' })
-const visible = (fallback: string) => text(fallback, '^[!-~]{0,2000}$', 'up to 2000 visible ASCII characters')
+const visibleSetting = (fallback: string) =>
+  textSetting(fallback, '^[!-~]{0,2000}$', 'up to 2000 visible ASCII characters')
 
 const levels = 'fatal, error, warn, info, debug, trace or silent'
 
 /** The settings that are no secrets; docs/configuration.md says what each is for. `description` completes "NAME must be …". */
 const Settings = Type.Object({
-  HOST: address('0.0.0.0'),
-  PORT: integer(3000, 0, 65_535),
-  BASE_PATH: text('', '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$', 'empty or a path such as /v1, not /v1/'),
-  DOCS: text('on', '^(on|off)$', 'on or off'),
-  AUTH_JWT_ISSUER: visible(''),
-  AUTH_JWT_AUDIENCE: visible(''),
-  AUTH_JWT_CALLER: visible('sub'),
-  AUTH_JWT_KEYS_URL: url(),
-  METRICS_HOST: address('127.0.0.1'),
-  METRICS_PORT: integer(9464, 0, 65_535),
-  LOG_LEVEL: text('info', `^(${levels.replace(/, | or /g, '|')})$`, levels),
-  RATE_LIMIT: integer(0, 0, 1e6),
+  HOST: addressSetting('0.0.0.0'),
+  PORT: integerSetting(3000, 0, 65_535),
+  BASE_PATH: textSetting('', '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$', 'empty or a path such as /v1, not /v1/'),
+  DOCS: textSetting('on', '^(on|off)$', 'on or off'),
+  AUTH_JWT_ISSUER: visibleSetting(''),
+  AUTH_JWT_AUDIENCE: visibleSetting(''),
+  AUTH_JWT_CALLER: visibleSetting('sub'),
+  AUTH_JWT_KEYS_URL: urlSetting(),
+  METRICS_HOST: addressSetting('127.0.0.1'),
+  METRICS_PORT: integerSetting(9464, 0, 65_535),
+  LOG_LEVEL: textSetting('info', `^(${levels.replace(/, | or /g, '|')})$`, levels),
+  RATE_LIMIT: integerSetting(0, 0, 1e6),
   // V8 cannot make a text of 2 ** 29 bytes.
-  BODY_LIMIT_BYTES: integer(2 ** 20, 1, 2 ** 28),
-  MAX_CONNECTIONS: integer(3_072, 1, 1e6),
-  REQUEST_TIMEOUT_MS: integer(30_000, 1, maximumMs),
-  STARTUP_TIMEOUT_MS: integer(30_000, 1, maximumMs),
-  SHUTDOWN_DELAY_MS: integer(5_000, 0, maximumMs),
-  WRITE_DEADLINE_MS: integer(10_000, 1, maximumMs),
-  WRITE_LANES: integer(3, 1, 1e3),
-  WRITE_QUEUE_ROWS: integer(8_192, 1, 1e6)
+  BODY_LIMIT_BYTES: integerSetting(2 ** 20, 1, 2 ** 28),
+  MAX_CONNECTIONS: integerSetting(3_072, 1, 1e6),
+  REQUEST_TIMEOUT_MS: integerSetting(30_000, 1, maximumMs),
+  STARTUP_TIMEOUT_MS: integerSetting(30_000, 1, maximumMs),
+  SHUTDOWN_DELAY_MS: integerSetting(5_000, 0, maximumMs),
+  WRITE_DEADLINE_MS: integerSetting(10_000, 1, maximumMs),
+  WRITE_LANES: integerSetting(3, 1, 1e3),
+  WRITE_QUEUE_ROWS: integerSetting(8_192, 1, 1e6)
 })
 type Settings = Static<typeof Settings>
 
@@ -78,13 +79,13 @@ function readSettings(env: NodeJS.ProcessEnv, faults: string[]): Settings {
 const refusedVariables =
   /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
 
-function readUrl(env: NodeJS.ProcessEnv, url: string, faults: string[]) {
+function readDatabaseUrl(env: NodeJS.ProcessEnv, name: string, faults: string[]) {
   // It makes the driver look for another one when it is imported.
   if (env.NODE_PG_FORCE_NATIVE) faults.push('NODE_PG_FORCE_NATIVE is not read: unset it')
-  for (const [name, text] of Object.entries(env))
-    if (refusedVariables.test(name) && text && text !== 'disable')
-      faults.push(`${name} is not read: unset it, and write what it asks for into ${url}`)
-  return readSecret(env, url, parseDatabaseUrl, faults)
+  for (const [variable, text] of Object.entries(env))
+    if (refusedVariables.test(variable) && text && text !== 'disable')
+      faults.push(`${variable} is not read: unset it, and write what it asks for into ${name}`)
+  return readSecret(env, name, parseDatabaseUrl, faults)
 }
 
 /** Reads which tokens of an identity provider are accepted; undefined if none is configured. */
@@ -112,7 +113,7 @@ export type Config = ReturnType<typeof readConfig>
 export function readConfig(env: NodeJS.ProcessEnv, { hasStore = false } = {}) {
   const faults: string[] = []
   const settings = readSettings(env, faults)
-  const database = hasStore ? undefined : readUrl(env, 'DATABASE_URL', faults)
+  const database = hasStore ? undefined : readDatabaseUrl(env, 'DATABASE_URL', faults)
   const jwt = readJwt(env, settings, faults)
   const hasTokens = Boolean(env.AUTH_TOKENS || env.AUTH_TOKENS_FILE)
   const tokens = hasTokens ? readSecret(env, 'AUTH_TOKENS', parseTokens, faults) : undefined
@@ -131,7 +132,7 @@ function deriveLimits(settings: Settings) {
   const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
   return {
     /** Node's own time-outs of connections, in ms, and after how many a further one is closed. */
-    connections: {
+    connectionLimits: {
       headersTimeout: headersTimeoutMs,
       requestTimeout: settings.REQUEST_TIMEOUT_MS,
       // Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else they could send a request on one that closes.
@@ -165,7 +166,7 @@ export function readMigrationConfig(env: NodeJS.ProcessEnv) {
   const faults: string[] = []
   const { STARTUP_TIMEOUT_MS: startupTimeoutMs } = readSettings(env, faults)
   const isOwn = env.MIGRATION_DATABASE_URL || env.MIGRATION_DATABASE_URL_FILE
-  const url = readUrl(env, isOwn ? 'MIGRATION_DATABASE_URL' : 'DATABASE_URL', faults)
+  const url = readDatabaseUrl(env, isOwn ? 'MIGRATION_DATABASE_URL' : 'DATABASE_URL', faults)
   if (!url || faults.length > 0) throw new StartupFault(faults)
   return Object.freeze({ startupTimeoutMs, database: url.value })
 }

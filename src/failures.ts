@@ -87,7 +87,7 @@ const byStatusCode: Record<number, FailureName> = {
 }
 
 /** Returns the failure that anything thrown means: Internal, unless it is a Failure or the client's fault. */
-export function toFailure(thrown: unknown): Failure {
+export function failureOf(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown
   const { statusCode = 500 } = Object(thrown) as { statusCode?: number }
   // The message of a client's fault can quote what the client has sent.
@@ -104,7 +104,7 @@ export function toResponse({ name, error, message, headers, outcome }: Failure, 
   const isSafe = safeMethods.includes(method)
   // By the catalogue: an Internal that has stored nothing is the operator's to solve, and says no more.
   const isLater = catalogue[name][2] === 'none'
-  const fields = {
+  const headerFields = {
     'error-name': name,
     // Seconds (RFC 9110, section 10.2.3): a full queue may be empty after this time, and an outage over.
     ...((error === 429 || error === 503) && { 'retry-after': '1' }),
@@ -113,5 +113,5 @@ export function toResponse({ name, error, message, headers, outcome }: Failure, 
   }
   const end = isSafe ? 'retry later' : 'this request stored nothing; retry later'
   const text = isLater ? `${message}; ${end}` : message
-  return { status: 400, headers: fields, body: JSON.stringify({ error, message: text }) } as const
+  return { status: 400, headers: headerFields, body: JSON.stringify({ error, message: text }) } as const
 }

@@ -4,24 +4,24 @@ import { type Logger, pino } from 'pino'
 import { prefix } from './metrics.ts'
 
 /** Of PostgreSQL's reports. Not the message, the detail and the hint, which can quote a row. */
-const fieldsOfReports = 'name code severity schema table column dataType constraint routine'.split(' ')
+const namesInReports = 'name code severity schema table column dataType constraint routine'.split(' ')
 /** The function that has raised an error, in the first line of its context. */
 const raisedBy = /^PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\(/
 /** The function whose statement has failed, in the last line; a statement before it may quote any text. */
 const calledBy = /\nPL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\([^\n]*\) line \d+ at [^\n]*$/
 
 /** Describes an error for the log: its type, these fields, or those of a report, and its causes. */
-function describe(error: unknown, fields: string[]): object {
+function describeError(error: unknown, names: string[]): object {
   if (!(error instanceof Error)) return { type: typeof error }
   const described: Record<string, unknown> = { type: error.constructor.name }
-  for (const name of 'severity' in error ? fieldsOfReports : fields) {
+  for (const name of 'severity' in error ? namesInReports : names) {
     const value = Reflect.get(error, name)
     // A code that is a number says nothing, such as the 23 of an AbortSignal's TimeoutError.
     if (typeof value === 'string') described[name] = value
   }
   const where = String(Reflect.get(error, 'where'))
   described.function = (raisedBy.exec(where) ?? calledBy.exec(where))?.[1]
-  if (error.cause !== undefined) described.cause = describe(error.cause, fields)
+  if (error.cause !== undefined) described.cause = describeError(error.cause, names)
   return described
 }
 
@@ -74,9 +74,9 @@ function openOutput(): OwnLogger['writeLine'] {
 let writeLine: OwnLogger['writeLine'] | undefined
 
 const serializers = {
-  err: (error: unknown) => describe(error, ['name', 'code', 'message', 'stack']),
+  err: (error: unknown) => describeError(error, ['name', 'code', 'message', 'stack']),
   /** Without the stack: in an outage, thousands of lines a second have a cause. */
-  cause: (error: unknown) => describe(error, ['name', 'code', 'message'])
+  cause: (error: unknown) => describeError(error, ['name', 'code', 'message'])
 }
 
 /** Makes a logger at a level of pino's. The last lines are written after 250 ms, or at the exit. */

@@ -1,5 +1,4 @@
 /** The metrics of an application: its registry, what all names begin with, and gauges that are read when the page is made. */
-import { readFileSync } from 'node:fs'
 import { Gauge, Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 
@@ -9,11 +8,6 @@ declare module 'fastify' {
     metrics: Registry
   }
 }
-
-/** The version of this build, such as 1.0.0. Only package.json has it. */
-export const { version }: { version: string } = JSON.parse(
-  readFileSync(new URL('../package.json', import.meta.url), 'utf8')
-)
 
 /** What every name begins with. */
 export const prefix = 'plant_store_'

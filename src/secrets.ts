@@ -84,7 +84,7 @@ export function followSecret(
   let seen: string | StartupFault = first
   let newest: string | undefined = first
   let isBroken = false
-  const take = async (found: string | StartupFault) => {
+  const adopt = async (found: string | StartupFault) => {
     const text = String(found)
     const isNewest = () => text === newest
     if (isNewest()) return
@@ -104,7 +104,7 @@ export function followSecret(
   const look = () => {
     const before = seen
     seen = readText(path)
-    if (String(seen) === String(before)) void take(seen)
+    if (String(seen) === String(before)) void adopt(seen)
     else timer.refresh()
   }
   // At first for what has changed since the start.

@@ -9,7 +9,7 @@ import { StartupFault } from './startup-fault.ts'
 export type FindCaller = (token: string) => string | undefined | Promise<string | undefined>
 
 /** The callers in a list. Those of an identity provider may have more characters. */
-const callerName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
+const listedName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
 
 /**
  * Reads a list of entries `secret`, `name:secret` or `name:sha256:<64 hex digits>`, separated by commas or new lines.
@@ -41,7 +41,7 @@ function addEntry(tokens: Map<string, string>, entry: string): string | undefine
   const caller = colon === -1 ? 'default' : entry.slice(0, colon)
   const secret = entry.slice(colon + 1)
   let digest = hash('sha256', secret)
-  if (!callerName.test(caller))
+  if (!listedName.test(caller))
     return 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
   if (colon !== -1 && secret.startsWith('sha256:')) {
     digest = secret.slice('sha256:'.length).toLowerCase()

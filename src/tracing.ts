@@ -62,18 +62,18 @@ function findFaults(env: Record<string, string | undefined>): string[] {
   if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp')
     faults.push('OTEL_TRACES_EXPORTER must be otlp or none')
   for (const name of ['OTEL_EXPORTER_OTLP_', 'OTEL_EXPORTER_OTLP_TRACES_']) {
-    const { [`${name}PROTOCOL`]: protocol, [`${name}ENDPOINT`]: url, [`${name}HEADERS`]: fields } = env
+    const { [`${name}PROTOCOL`]: protocol, [`${name}ENDPOINT`]: url, [`${name}HEADERS`]: headers } = env
     if (protocol && protocol !== 'http/protobuf') faults.push(`${name}PROTOCOL must be http/protobuf`)
     if (url && !/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
       faults.push(`${name}ENDPOINT must be a URL such as http://collector:4318`)
-    if (!areFields(fields ?? ''))
+    if (!areHeaders(headers ?? ''))
       faults.push(`${name}HEADERS must be name=value, separated by commas and percent-encoded`)
   }
   return faults
 }
 
 /** Returns whether a text lists header fields as OTEL_EXPORTER_OTLP_HEADERS does (W3C Baggage). */
-function areFields(text: string): boolean {
+function areHeaders(text: string): boolean {
   try {
     for (const field of text.split(',').filter((each) => each.trim() !== '')) {
       const [name = '', ...value] = field.split('=')

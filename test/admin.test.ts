@@ -16,7 +16,7 @@ t.test('readiness', async (t) => {
     AUTH_TOKENS: 'some-secret-0123456789',
     METRICS_PORT
   })
-  const app = await createBareApp(createLogger('silent'), config.connections)
+  const app = await createBareApp(createLogger('silent'), config.connectionLimits)
   t.teardown(() => app.close())
   await app.register(health)
   await app.register(admin, config)

@@ -11,9 +11,10 @@ import Fastify, {
   LogController
 } from 'fastify'
 import type { Config } from '../config.ts'
-import { Failure, toFailure, toResponse } from '../failures.ts'
+import { Failure, failureOf, toResponse } from '../failures.ts'
 import { Connections, responseHeaders } from './connections.ts'
 import { awaitsContinue, checkHead, identifyRequest } from './head.ts'
+import { jsonType } from './json.ts'
 import { decidePersistence } from './persistence.ts'
 
 declare module 'fastify' {
@@ -38,7 +39,7 @@ declare module 'fastify' {
  */
 export async function createBareApp(
   logger: FastifyBaseLogger,
-  limits: Config['connections'],
+  limits: Config['connectionLimits'],
   first?: FastifyPluginAsync
 ) {
   const connections = new Connections()
@@ -71,23 +72,21 @@ export async function createBareApp(
 }
 
 /** Takes the place of a request target that is no path, or cannot be decoded: for these Fastify would run no hooks. */
-const malformed = '/ '
+const unroutable = '/ '
 /** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
-/** Returns the path to route, or `malformed`. */
+/** Returns the path to route, or `unroutable`. */
 function toRoutable(url: string): string {
   // RFC 9112, section 3.2.4: `*` is the server itself, which no route is.
   const path = url === '*' ? '/*' : url.replace(absoluteForm, '')
   try {
     if (path.includes('%')) decodeURIComponent(path.split('?', 1)[0] as string)
   } catch {
-    return malformed
+    return unroutable
   }
-  return path.startsWith('/') ? path : malformed
+  return path.startsWith('/') ? path : unroutable
 }
-
-const json = 'application/json'
 
 /** Adds the hooks of every request, whatever its route: they check its header, and add its response's fields. */
 function addHooks(app: FastifyInstance) {
@@ -105,7 +104,7 @@ function addHooks(app: FastifyInstance) {
     const failure = checkHead(raw)
     if (failure || !request.is404) return done(failure)
     // Decided here, since Fastify would read the body before it calls a handler.
-    done(new Failure(request.url === malformed ? 'MalformedRequest' : 'NotFound'))
+    done(new Failure(request.url === unroutable ? 'MalformedRequest' : 'NotFound'))
   })
   app.addHook('preParsing', ({ raw }, reply, _, done) => {
     if (awaitsContinue(raw)) reply.raw.writeContinue()
@@ -115,7 +114,8 @@ function addHooks(app: FastifyInstance) {
     const { raw } = request
     const connection = app.connections.get(raw.socket)
     // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes, which cost more.
-    if (reply.getHeader('content-type') === `${json}; charset=utf-8`) reply.header('content-type', json)
+    if (reply.getHeader('content-type') === `${jsonType}; charset=utf-8`)
+      reply.header('content-type', jsonType)
     // Reads and drops the rest of a refused body: on a connection that is closed with unread bytes the response can be lost.
     if (!raw.complete) raw.resume()
     switch (decidePersistence(connection, raw, reply.raw, app.connections.isLeaving)) {
@@ -196,8 +196,8 @@ const rejection = (allowed: string[]) =>
 
 /** The one error handler: everything that is thrown becomes the interface's failure response. */
 function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {
-  const failure = toFailure(thrown)
+  const failure = failureOf(thrown)
   request.failure = failure
   const { status, headers, body } = toResponse(failure, request.method)
-  return reply.code(status).headers(headers).header('content-type', json).send(body)
+  return reply.code(status).headers(headers).header('content-type', jsonType).send(body)
 }

@@ -5,7 +5,7 @@ import type { TObject } from '@sinclair/typebox'
 import type { FastifyInstance, preParsingHookHandler } from 'fastify'
 import { Failure } from '../failures.ts'
 import { Shares } from '../shares.ts'
-import { createJsonReader, decodeJson } from './json.ts'
+import { createJsonReader, decodeJson, jsonType } from './json.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -14,7 +14,6 @@ declare module 'fastify' {
   }
 }
 
-const json = 'application/json'
 /** What a chunk takes besides its bytes. Without it, a body in chunks of one byte would take a hundred times its share. */
 const chunkBytes = 256
 
@@ -27,7 +26,7 @@ export function checkBodyHeader(headers: IncomingHttpHeaders, limitBytes: number
   const { 'content-type': type = '', 'content-length': length = '0' } = headers
   if (length === '0' && headers['transfer-encoding'] === undefined)
     return new Failure('MalformedBody', { message: 'a body is required' })
-  const typeFailure = type === json ? undefined : checkType(type)
+  const typeFailure = type === jsonType ? undefined : checkType(type)
   if (typeFailure) return typeFailure
   if ((headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
     return new Failure('UnsupportedMediaType', { message: 'the content encoding is not supported' })
@@ -38,7 +37,7 @@ export function checkBodyHeader(headers: IncomingHttpHeaders, limitBytes: number
 function checkType(type: string): Failure | undefined {
   try {
     const { essence, params } = new MIMEType(type)
-    if (essence !== json) return new Failure('UnsupportedMediaType')
+    if (essence !== jsonType) return new Failure('UnsupportedMediaType')
     const isUtf8 = /^utf-8$/i.test(params.get('charset') ?? 'utf-8')
     return isUtf8 ? undefined : new Failure('UnsupportedMediaType', { message: 'the charset must be UTF-8' })
   } catch {
@@ -56,7 +55,7 @@ export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: n
   app.decorateRequest('bodyText', '')
   app.removeAllContentTypeParsers()
   const options = { parseAs: 'buffer', bodyLimit: limitBytes } as const
-  app.addContentTypeParser<Buffer>(json, options, (request, body, done) => {
+  app.addContentTypeParser<Buffer>(jsonType, options, (request, body, done) => {
     const text = decodeJson(body)
     if (request.headers['idempotency-key'] !== undefined) request.bodyText = text
     done(null, read(text))

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.ts'
 import { Failure, type FailureName, toResponse } from '../failures.ts'
 import { checkCoding, maximumFields } from './head.ts'
+import { jsonType } from './json.ts'
 
 /** How often Node and the shutdown look for clients that are late. */
 const checkEveryMs = 250
@@ -133,7 +134,7 @@ export class Connections extends Map<Socket, Connection> {
   }
 
   /** Makes the server, which passes on to `handle` what Node would respond to by itself, too. */
-  createServer(handle: RequestListener, { maxConnections, ...timeouts }: Config['connections']): Server {
+  createServer(handle: RequestListener, { maxConnections, ...timeouts }: Config['connectionLimits']): Server {
     const options = { requireHostHeader: false, connectionsCheckingInterval: checkEveryMs }
     const server = createServer({ ...options, ...timeouts })
     server.maxConnections = maxConnections
@@ -218,15 +219,15 @@ function toParserFailure({ code = '', reason }: ParserError): Failure {
 /** Returns the whole response to a request that Fastify does not see (RFC 9112, section 4). */
 function formatResponse(failure: Failure, requestId: string): string {
   const { status, headers, body } = toResponse(failure)
-  const fields = {
+  const headerFields = {
     'x-request-id': requestId,
     ...responseHeaders,
     ...headers,
-    'content-type': 'application/json',
+    'content-type': jsonType,
     'content-length': Buffer.byteLength(body),
     date: new Date().toUTCString(),
     connection: 'close'
   }
-  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
+  const lines = Object.entries(headerFields).map(([name, value]) => `${name}: ${value}\r\n`)
   return `HTTP/1.1 ${status} Bad Request\r\n${lines.join('')}\r\n${body}`
 }

@@ -10,7 +10,7 @@ const singletons = ['authorization', 'content-encoding', 'content-type', 'host',
 export const maximumFields = 100
 
 /** A name or an address, and perhaps a port: RFC 3986, section 3.2, without user information. */
-const host = /^(\[[0-9a-f:.]+\]|[a-z0-9._~%!$&'()*+,;=-]*)(:\d*)?$/i
+const hostForm = /^(\[[0-9a-f:.]+\]|[a-z0-9._~%!$&'()*+,;=-]*)(:\d*)?$/i
 
 /** Returns the first failure of a request's header, whatever its route. */
 export function checkHead(request: IncomingMessage): Failure | undefined {
@@ -25,7 +25,7 @@ export function checkHead(request: IncomingMessage): Failure | undefined {
   const isRepeated = 2 * Object.keys(headers).length < rawHeaders.length
   const repeated = isRepeated && singletons.find((name) => Number(request.headersDistinct[name]?.length) > 1)
   if (repeated) return malformed(`the header field ${repeated} is repeated`)
-  if (headers.host === undefined ? httpVersion !== '1.0' : !host.test(headers.host))
+  if (headers.host === undefined ? httpVersion !== '1.0' : !hostForm.test(headers.host))
     return malformed('the header field host is missing or malformed')
   const { expect = '100-continue' } = headers
   const isExpected = expect.toLowerCase() === '100-continue'
@@ -59,21 +59,21 @@ export function parseIdempotencyKey(value: string | undefined): string | undefin
 
 const malformed = (message: string) => new Failure('MalformedRequest', { message })
 
-const requestId = /^[A-Za-z0-9._-]{1,128}$/
+const requestIdForm = /^[A-Za-z0-9._-]{1,128}$/
 /** Addresses, separated by commas, with ports and brackets: the log gets nothing else that a client may have sent in this field. */
-const addresses = /^[\da-f.:, [\]]{1,200}$/i
+const addressesForm = /^[\da-f.:, [\]]{1,200}$/i
 /** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros is invalid. */
-const traceparent = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+const traceparentForm = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 const match = (pattern: RegExp, given: unknown) => (typeof given === 'string' ? pattern.exec(given) : null)
 
 /** Returns the request's id, shared by all logs: its X-Request-Id, 1 to 128 of `[A-Za-z0-9._-]`, or else a new UUID. */
 export const identifyRequest = (headers: IncomingHttpHeaders): string =>
-  match(requestId, headers['x-request-id'])?.[0] ?? randomUUID()
+  match(requestIdForm, headers['x-request-id'])?.[0] ?? randomUUID()
 
 /** Returns the trace id, 32 hex digits, of a request's `traceparent`, or undefined if there is no valid one. */
-export const findTraceId = (headers: IncomingHttpHeaders) => match(traceparent, headers.traceparent)?.[1]
+export const findTraceId = (headers: IncomingHttpHeaders) => match(traceparentForm, headers.traceparent)?.[1]
 
 /** Returns the `X-Forwarded-For` of a request, or undefined if there is none, it is long, or it has more than addresses. */
 export const findForwardedFor = (headers: IncomingHttpHeaders) =>
-  match(addresses, headers['x-forwarded-for'])?.[0]
+  match(addressesForm, headers['x-forwarded-for'])?.[0]

@@ -3,6 +3,9 @@ import { isUtf8 } from 'node:buffer'
 import type { TObject } from '@sinclair/typebox'
 import { Failure } from '../failures.ts'
 
+/** The media type of bodies, in requests and in responses. */
+export const jsonType = 'application/json'
+
 /**
  * How many values a body may have: itself, and each member and element at any depth; an empty array or object counts as two.
  * Without it, 1 MiB of values would stop the process for up to 250 ms, and each level takes memory.

@@ -29,11 +29,11 @@ const clockTolerance = 10
 const mostRemembered = 20_000
 
 /** OpenID Connect has up to 255 ASCII characters. "(none)" and "(other)" are labels of metrics. */
-const callerName = /^[A-Za-z0-9!#$%&'*+,\-./:;=?@^_|~]{1,255}$/
+const claimedName = /^[A-Za-z0-9!#$%&'*+,\-./:;=?@^_|~]{1,255}$/
 const rule = "1 to 255 letters, digits or any of !#$%&'*+,-./:;=?@^_|~"
 
 /** What is wrong with a token, by the code of the error, or by the claim. */
-const texts: Record<string, string> = {
+const reasons: Record<string, string> = {
   ERR_JOSE_ALG_NOT_ALLOWED: 'is signed by an algorithm that is not allowed',
   ERR_JWKS_MULTIPLE_MATCHING_KEYS: 'does not name its key',
   ERR_JWKS_NO_MATCHING_KEY: 'is signed by a key that its issuer does not publish',
@@ -102,7 +102,7 @@ async function check(token: string, findKey: JWTVerifyGetKey, options: JwtOption
   if (!verified) return undefined
   if (!types.test(verified.protectedHeader.typ ?? 'JWT')) throw invalid('is no access token')
   const { [claim]: caller, exp = 0 } = verified.payload
-  if (typeof caller === 'string' && callerName.test(caller))
+  if (typeof caller === 'string' && claimedName.test(caller))
     return { caller, until: (exp + clockTolerance) * 1_000 }
   throw new Failure('UnacceptableCaller', { message: `the token's claim ${claim} must be ${rule}` })
 }
@@ -112,8 +112,8 @@ function throwFailure(error: Error): undefined {
   // It is the key's fault, which has fewer than 2,048 bits for instance.
   if (!(error instanceof errors.JOSEError)) throw new Failure('KeysUnavailable', { cause: error })
   const ofClaim = error instanceof errors.JWTClaimValidationFailed
-  const text = texts[ofClaim ? error.claim : error.code]
-  if (text) throw invalid(text)
+  const reason = reasons[ofClaim ? error.claim : error.code]
+  if (reason) throw invalid(reason)
 }
 
-const invalid = (text: string) => new Failure('InvalidToken', { message: `the bearer token ${text}` })
+const invalid = (reason: string) => new Failure('InvalidToken', { message: `the bearer token ${reason}` })

@@ -7,8 +7,8 @@ import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { createBareApp } from '../http/bare-app.ts'
 
-export default fp<Config>(async (app, { connections, METRICS_HOST: host, METRICS_PORT: port }) => {
-  const admin = await createBareApp(app.log, { ...connections, maxConnections: 100 })
+export default fp<Config>(async (app, { connectionLimits, METRICS_HOST: host, METRICS_PORT: port }) => {
+  const admin = await createBareApp(app.log, { ...connectionLimits, maxConnections: 100 })
   app.addProbes(admin)
   admin.get('/metrics', (_, reply) => {
     // The process's metrics, such as its memory, and the application's.

@@ -77,13 +77,13 @@ export default fp<Config>(async (app, config) => {
 /** Returns the failure of a request without a valid bearer token, with its challenge (RFC 6750, section 3). */
 function toAuthFailure(authorization = ''): Failure {
   const [scheme = '', ...rest] = authorization.split(' ')
-  if (scheme.toLowerCase() !== 'bearer') return fail('MissingToken')
+  if (scheme.toLowerCase() !== 'bearer') return challenge('MissingToken')
   return isTokenShaped(rest.join(' ').trim())
-    ? fail('InvalidToken', ', error="invalid_token"')
-    : fail('MalformedToken', ', error="invalid_request"')
+    ? challenge('InvalidToken', ', error="invalid_token"')
+    : challenge('MalformedToken', ', error="invalid_request"')
 }
 
-const fail = (name: FailureName, code = '', message?: string) =>
+const challenge = (name: FailureName, code = '', message?: string) =>
   new Failure(name, {
     ...(message && { message }),
     headers: { 'www-authenticate': `Bearer realm="plant-store"${code}` }
@@ -94,5 +94,5 @@ function toLookUpFailure(thrown: unknown): Failure {
   if (!(thrown instanceof Failure)) return new Failure('Internal', { cause: thrown, outcome: 'none' })
   const { name, message } = thrown
   const code = `, error="invalid_token", error_description="${message}"`
-  return name === 'InvalidToken' ? fail(name, code, message) : thrown
+  return name === 'InvalidToken' ? challenge(name, code, message) : thrown
 }

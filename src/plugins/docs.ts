@@ -1,4 +1,5 @@
 /** The interface's document for machines, /openapi.json, from the routes' own schemas, and its page for people, /docs. */
+import { readFileSync } from 'node:fs'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { TSchema } from '@sinclair/typebox'
@@ -6,9 +7,13 @@ import type { FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { catalogue, Failure, type FailureName, toResponse } from '../failures.ts'
-import { maximumValues } from '../http/json.ts'
-import { version } from '../metrics.ts'
+import { jsonType, maximumValues } from '../http/json.ts'
 import { ErrorBody, NewPlant, Plant } from '../plants/schema.ts'
+
+/** The version of this build, such as 1.0.0. Only package.json has it. */
+const { version }: { version: string } = JSON.parse(
+  readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+)
 
 /** Of the page. Nothing inline, and nothing of another origin; only icons may be data URLs, as in Swagger UI's style sheet. */
 const policy =
@@ -40,7 +45,7 @@ export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page, jwt }) 
     },
     transform: ({ schema, url, route }) => ({
       url,
-      schema: schema?.tags ? describe(schema as Operation, String(route.method)) : schema
+      schema: schema?.tags ? describeOperation(schema as Operation, String(route.method)) : schema
     })
   })
   app.get('/openapi.json', async () => app.swagger())
@@ -65,7 +70,7 @@ const aboutOutcome =
 const aboutId = "The request's own, or one that the service made. The log has it too."
 
 /** By the operation's id, its own header fields: of its request, and of its success. */
-const ownFields: Record<string, { request: Record<string, string>; success: Record<string, string> }> = {
+const ownHeaders: Record<string, { request: Record<string, string>; success: Record<string, string> }> = {
   createPlant: {
     request: { 'Idempotency-Key': aboutKey },
     success: { 'Idempotent-Replayed': aboutReplay }
@@ -73,15 +78,19 @@ const ownFields: Record<string, { request: Record<string, string>; success: Reco
 }
 
 /** Adds to the schema of a route what it does not say: failures, header fields, and the names of the schemas. */
-function describe({ body, response, ...schema }: Operation, method: string) {
-  const { request, success } = ownFields[`${schema.operationId}`] ?? {}
+function describeOperation({ body, response, ...schema }: Operation, method: string) {
+  const { request, success } = ownHeaders[`${schema.operationId}`] ?? {}
   const { title, description } = response[200]
   return {
     ...schema,
-    ...(body && { body: json(body.title) }),
-    ...(request && { headers: { type: 'object', properties: fields(request) } }),
+    ...(body && { body: describeBody(body.title) }),
+    ...(request && { headers: { type: 'object', properties: describeHeaders(request) } }),
     response: {
-      200: { ...json(title), description, headers: fields({ 'X-Request-Id': aboutId, ...success }) },
+      200: {
+        ...describeBody(title),
+        description,
+        headers: describeHeaders({ 'X-Request-Id': aboutId, ...success })
+      },
       400: describeFailures(method)
     }
   }
@@ -95,10 +104,10 @@ function describeFailures(method: string) {
     return [name, { summary: `${value.error}: ${value.message}`, value }]
   })
   return {
-    ...json('Error', Object.fromEntries(examples)),
+    ...describeBody('Error', Object.fromEntries(examples)),
     description:
       'The request failed: `error` is the HTTP status code that would name the failure best, and `Error-Name` the example.',
-    headers: fields({
+    headers: describeHeaders({
       'X-Request-Id': aboutId,
       'Error-Name': 'The name of what failed.',
       'Write-Outcome': aboutOutcome,
@@ -109,12 +118,12 @@ function describeFailures(method: string) {
 }
 
 /** Describes header fields. */
-const fields = (about: Record<string, string>) =>
+const describeHeaders = (about: Record<string, string>) =>
   Object.fromEntries(
     Object.entries(about).map(([name, description]) => [name, { type: 'string', description }])
   )
 
 /** Describes a body by the name of its schema, which is its title. */
-const json = (title: string | undefined, examples?: object) => ({
-  content: { 'application/json': { schema: { $ref: `#/components/schemas/${title}` }, examples } }
+const describeBody = (title: string | undefined, examples?: object) => ({
+  content: { [jsonType]: { schema: { $ref: `#/components/schemas/${title}` }, examples } }
 })

@@ -45,7 +45,7 @@ export default fp(async (app) => {
     logger.info({ ...origin, failure, errorName }, message)
   })
   server.on('replied', (reply: FastifyReply, isSent: boolean) => {
-    const line = describe(reply)
+    const line = describeReply(reply)
     const { caller = noCaller, route = 'unknown', failure, errorName = 'Success', durationMs } = line
     const method = methods.has(line.method) ? line.method : 'other'
     requests.inc({ caller: labelOf(caller), result: isSent ? errorName : 'ClientLeft' })
@@ -101,10 +101,10 @@ function createSuccessLog(logger: AnyLogger): (line: Line) => void {
   }
 }
 
-type Line = ReturnType<typeof describe>
+type Line = ReturnType<typeof describeReply>
 
 /** Returns the fields of a request's line. */
-function describe({ request, elapsedTime }: FastifyReply) {
+function describeReply({ request, elapsedTime }: FastifyReply) {
   const { id, headers, method, caller, failure, ip } = request
   return {
     requestId: id,
