@@ -26,11 +26,19 @@ const textSetting = (fallback: string, pattern: string, description: string) =>
 // For a name, Fastify may open a server per address, and only one would keep the contract. A zone cannot stand in a URL.
 FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
 const addressSetting = (fallback: string) =>
-  Type.String({ default: fallback, format: 'address', description: 'an IP address such as 127.0.0.1 or ::1' })
+  Type.String({
+    default: fallback,
+    format: 'address',
+    description: 'an IP address such as 127.0.0.1 or ::1'
+  })
 
 FormatRegistry.Set('safe-url', (text) => text === '' || isSafeUrl(text))
 const urlSetting = () =>
-  Type.String({ default: '', format: 'safe-url', description: 'an https URL (http only for this machine)' })
+  Type.String({
+    default: '',
+    format: 'safe-url',
+    description: 'an https URL (http only for this machine)'
+  })
 const visibleSetting = (fallback: string) =>
   textSetting(fallback, '^[!-~]{0,2000}$', 'up to 2000 visible ASCII characters')
 
@@ -40,7 +48,11 @@ const levels = 'fatal, error, warn, info, debug, trace or silent'
 const Settings = Type.Object({
   HOST: addressSetting('0.0.0.0'),
   PORT: integerSetting(3000, 0, 65_535),
-  BASE_PATH: textSetting('', '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$', 'empty or a path such as /v1, not /v1/'),
+  BASE_PATH: textSetting(
+    '',
+    '^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$',
+    'empty or a path such as /v1, not /v1/'
+  ),
   DOCS: textSetting('on', '^(on|off)$', 'on or off'),
   AUTH_JWT_ISSUER: visibleSetting(''),
   AUTH_JWT_AUDIENCE: visibleSetting(''),

@@ -113,5 +113,9 @@ export function toResponse({ name, error, message, headers, outcome }: Failure, 
   }
   const end = isSafe ? 'retry later' : 'this request stored nothing; retry later'
   const text = isLater ? `${message}; ${end}` : message
-  return { status: 400, headers: headerFields, body: JSON.stringify({ error, message: text }) } as const
+  return {
+    status: 400,
+    headers: headerFields,
+    body: JSON.stringify({ error, message: text })
+  } as const
 }

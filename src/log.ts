@@ -4,11 +4,14 @@ import { type Logger, pino } from 'pino'
 import { prefix } from './metrics.ts'
 
 /** Of PostgreSQL's reports. Not the message, the detail and the hint, which can quote a row. */
-const namesInReports = 'name code severity schema table column dataType constraint routine'.split(' ')
+const namesInReports = 'name code severity schema table column dataType constraint routine'.split(
+  ' '
+)
 /** The function that has raised an error, in the first line of its context. */
 const raisedBy = /^PL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\(/
 /** The function whose statement has failed, in the last line; a statement before it may quote any text. */
-const calledBy = /\nPL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\([^\n]*\) line \d+ at [^\n]*$/
+const calledBy =
+  /\nPL\/pgSQL function ((?:[\w$.]|"[^"\n]{1,63}"){1,200})\([^\n]*\) line \d+ at [^\n]*$/
 
 /** Describes an error for the log: its type, these fields, or those of a report, and its causes. */
 function describeError(error: unknown, names: string[]): object {

@@ -54,7 +54,9 @@ function readText(path: string): string | StartupFault {
     file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
     return fstatSync(file).isFile() ? readFileSync(file, 'utf8').trim() : irregular
   } catch (error) {
-    return new StartupFault([`names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`])
+    return new StartupFault([
+      `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`
+    ])
   } finally {
     if (file !== undefined) closeSync(file)
   }

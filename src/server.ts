@@ -46,7 +46,8 @@ function endOnSignals(app: FastifyInstance, delayMs: number, limitMs: number) {
   const skip = hasTerminal ? [...crashes] : ['SIGHUP' as const, ...crashes]
   closeWithGrace({ delay: limitMs, logger: app.log, skip, onTimeout }, async ({ err, signal }) => {
     // npm passes on what a terminal has sent to both. The shutdown has a limit, so no later signal has to hurry it.
-    for (const later of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.removeAllListeners(later).on(later, () => {})
+    for (const later of ['SIGTERM', 'SIGINT', 'SIGHUP'])
+      process.removeAllListeners(later).on(later, () => {})
     if (err) app.log.fatal({ err }, 'uncaught error; shutting down')
     else app.log.info({ signal }, 'shutting down')
     await app.announceShutdown(delayMs)

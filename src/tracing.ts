@@ -5,7 +5,14 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { FastifyOtelInstrumentation } from '@fastify/otel'
-import { context, diag, type SpanContext, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api'
+import {
+  context,
+  diag,
+  type SpanContext,
+  SpanStatusCode,
+  TraceFlags,
+  trace
+} from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { defaultResource, detectResources, envDetector } from '@opentelemetry/resources'
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
@@ -30,7 +37,10 @@ export interface TracedItem extends Item {
 }
 
 /** Starts tracing for this process. Throws a StartupFault with a line for each bad variable. */
-export function startTracing(env: Record<string, string | undefined>, log: Pick<FastifyBaseLogger, 'warn'>) {
+export function startTracing(
+  env: Record<string, string | undefined>,
+  log: Pick<FastifyBaseLogger, 'warn'>
+) {
   const faults = findFaults(env)
   // The library only warns of variables that it cannot read, and takes its defaults in their place.
   let report = (message: string) => {
@@ -62,8 +72,13 @@ function findFaults(env: Record<string, string | undefined>): string[] {
   if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp')
     faults.push('OTEL_TRACES_EXPORTER must be otlp or none')
   for (const name of ['OTEL_EXPORTER_OTLP_', 'OTEL_EXPORTER_OTLP_TRACES_']) {
-    const { [`${name}PROTOCOL`]: protocol, [`${name}ENDPOINT`]: url, [`${name}HEADERS`]: headers } = env
-    if (protocol && protocol !== 'http/protobuf') faults.push(`${name}PROTOCOL must be http/protobuf`)
+    const {
+      [`${name}PROTOCOL`]: protocol,
+      [`${name}ENDPOINT`]: url,
+      [`${name}HEADERS`]: headers
+    } = env
+    if (protocol && protocol !== 'http/protobuf')
+      faults.push(`${name}PROTOCOL must be http/protobuf`)
     if (url && !/^https?:$/.test(URL.parse(url)?.protocol ?? ''))
       faults.push(`${name}ENDPOINT must be a URL such as http://collector:4318`)
     if (!areHeaders(headers ?? ''))
@@ -114,7 +129,9 @@ function traceRequests(provider: NodeTracerProvider) {
     app.addHook('onSend', (request, _, payload, done) => {
       const { error, name: message } = request.failure ?? {}
       if (error === 500 || error === 503)
-        request.opentelemetry().span?.setStatus({ code: SpanStatusCode.ERROR, message: `${message}` })
+        request
+          .opentelemetry()
+          .span?.setStatus({ code: SpanStatusCode.ERROR, message: `${message}` })
       done(null, payload)
     })
     app.addHook('onClose', async () => {

@@ -33,7 +33,11 @@ const cases: [title: string, given: Case, expected: Persistence][] = [
   ['a request', {}, 'keep'],
   ['its body was refused, and is still arriving', incomplete, 'keep'],
   ['the client expects 100, and the body has arrived', expecting, 'keep'],
-  ['the client expects 100, and was refused before its body', { ...incomplete, ...expecting }, 'close'],
+  [
+    'the client expects 100, and was refused before its body',
+    { ...incomplete, ...expecting },
+    'close'
+  ],
   ['HTTP/1.0 does not define 100', { ...incomplete, ...expecting, httpVersion: '1.0' }, 'keep'],
   ['the client asks to close', { isOver: true, shouldKeepAlive: false }, 'close'],
   [
@@ -43,7 +47,11 @@ const cases: [title: string, given: Case, expected: Persistence][] = [
   ],
   ['the body was cut off', cutOff, 'close'],
   ['the client has half-closed', { isHalfClosed: true }, 'close'],
-  ['the client has half-closed after a further request', { isHalfClosed: true, isNewest: false }, 'keep'],
+  [
+    'the client has half-closed after a further request',
+    { isHalfClosed: true, isNewest: false },
+    'keep'
+  ],
   ['the client has half-closed within its body', { ...incomplete, isHalfClosed: true }, 'keep'],
   ['the server shuts down', { isLeaving: true }, 'close'],
   [
@@ -51,7 +59,11 @@ const cases: [title: string, given: Case, expected: Persistence][] = [
     { ...incomplete, isLeaving: true },
     'close after the body'
   ],
-  ['the server shuts down, and a further request was read', { isLeaving: true, isNewest: false }, 'keep'],
+  [
+    'the server shuts down, and a further request was read',
+    { isLeaving: true, isNewest: false },
+    'keep'
+  ],
   [
     'something unreadable has followed, whose refusal is the last response',
     { isOver: true, isNewest: false },
@@ -63,8 +75,11 @@ t.test('a connection is kept, closes, or closes after the body', async (t) => {
   for (const [title, given, expected] of cases) t.equal(decide(given), expected, title)
 })
 
-t.test('without a connection, as for injected requests, the response says what happens', async (t) => {
-  const request = { complete: true, headers: {}, httpVersion: '1.1' }
-  t.equal(decidePersistence(undefined, request, { shouldKeepAlive: true }, true), 'keep')
-  t.equal(decidePersistence(undefined, request, { shouldKeepAlive: false }, true), 'close')
-})
+t.test(
+  'without a connection, as for injected requests, the response says what happens',
+  async (t) => {
+    const request = { complete: true, headers: {}, httpVersion: '1.1' }
+    t.equal(decidePersistence(undefined, request, { shouldKeepAlive: true }, true), 'keep')
+    t.equal(decidePersistence(undefined, request, { shouldKeepAlive: false }, true), 'close')
+  }
+)

@@ -17,7 +17,8 @@ try {
   // Not before: a variable that the driver reads when it is imported is a fault.
   const { checkServer, waitForDatabase } = await import('../database/checks.ts')
   const { exposedHost: host } = database
-  if (host !== undefined) say(`the connection to ${host} is not encrypted: add an sslmode to the URL`)
+  if (host !== undefined)
+    say(`the connection to ${host} is not encrypted: add an sslmode to the URL`)
   const tell = (missing: string) => say(`waiting: ${missing}`)
   await waitForDatabase(() => database, startupTimeoutMs, [checkServer], tell)
   const names = await migrate(database, startupTimeoutMs)
@@ -60,9 +61,12 @@ async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<st
         await client.query('commit') // Where nothing was missing, nothing has ended the transaction.
         return done.map(({ name }) => name)
       } catch (error) {
-        if ((error as { code?: string }).code !== '55P03') throw nameMigration(error as Error, begun)
+        if ((error as { code?: string }).code !== '55P03')
+          throw nameMigration(error as Error, begun)
         if (performance.now() > deadline)
-          throw new StartupFault(['another migration or transaction on the table holds a lock for too long'])
+          throw new StartupFault([
+            'another migration or transaction on the table holds a lock for too long'
+          ])
         await client.query('rollback')
         await sleep(retryAfterMs)
       }

@@ -22,7 +22,10 @@ const smallBytes = 128
 const tooManyBodies = 'too many request bodies are being received'
 
 /** Returns the first failure of what a request's header says about its body. */
-export function checkBodyHeader(headers: IncomingHttpHeaders, limitBytes: number): Failure | undefined {
+export function checkBodyHeader(
+  headers: IncomingHttpHeaders,
+  limitBytes: number
+): Failure | undefined {
   const { 'content-type': type = '', 'content-length': length = '0' } = headers
   if (length === '0' && headers['transfer-encoding'] === undefined)
     return new Failure('MalformedBody', { message: 'a body is required' })
@@ -39,7 +42,9 @@ function checkType(type: string): Failure | undefined {
     const { essence, params } = new MIMEType(type)
     if (essence !== jsonType) return new Failure('UnsupportedMediaType')
     const isUtf8 = /^utf-8$/i.test(params.get('charset') ?? 'utf-8')
-    return isUtf8 ? undefined : new Failure('UnsupportedMediaType', { message: 'the charset must be UTF-8' })
+    return isUtf8
+      ? undefined
+      : new Failure('UnsupportedMediaType', { message: 'the charset must be UTF-8' })
   } catch {
     return new Failure('UnsupportedMediaType')
   }
@@ -49,7 +54,12 @@ function checkType(type: string): Failure | undefined {
  * Makes the application read bodies whole, as JSON of a schema, whose members of format int64 are exact. Returns the hook of
  * the routes that have one. `memoryBytes` are for all bodies that are arriving at the same time, `limitBytes` for one body.
  */
-export function readBodies(app: FastifyInstance, schema: TObject, memoryBytes: number, limitBytes: number) {
+export function readBodies(
+  app: FastifyInstance,
+  schema: TObject,
+  memoryBytes: number,
+  limitBytes: number
+) {
   const bodies = new Shares(memoryBytes)
   const read = createJsonReader(schema)
   app.decorateRequest('bodyText', '')

@@ -134,7 +134,10 @@ export class Connections extends Map<Socket, Connection> {
   }
 
   /** Makes the server, which passes on to `handle` what Node would respond to by itself, too. */
-  createServer(handle: RequestListener, { maxConnections, ...timeouts }: Config['connectionLimits']): Server {
+  createServer(
+    handle: RequestListener,
+    { maxConnections, ...timeouts }: Config['connectionLimits']
+  ): Server {
     const options = { requireHostHeader: false, connectionsCheckingInterval: checkEveryMs }
     const server = createServer({ ...options, ...timeouts })
     server.maxConnections = maxConnections

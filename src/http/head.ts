@@ -23,7 +23,8 @@ export function checkHead(request: IncomingMessage): Failure | undefined {
     })
   // Fewer names than fields: `headers` has each name once.
   const isRepeated = 2 * Object.keys(headers).length < rawHeaders.length
-  const repeated = isRepeated && singletons.find((name) => Number(request.headersDistinct[name]?.length) > 1)
+  const repeated =
+    isRepeated && singletons.find((name) => Number(request.headersDistinct[name]?.length) > 1)
   if (repeated) return malformed(`the header field ${repeated} is repeated`)
   if (headers.host === undefined ? httpVersion !== '1.0' : !hostForm.test(headers.host))
     return malformed('the header field host is missing or malformed')
@@ -41,8 +42,10 @@ export function checkCoding({ headers, httpVersion }: IncomingMessage): Failure 
 }
 
 /** Returns whether a client may wait for 100 (Continue) before it sends the body. HTTP/1.0 does not define it (RFC 9110, 10.1.1). */
-export const awaitsContinue = ({ headers, httpVersion }: Pick<IncomingMessage, 'headers' | 'httpVersion'>) =>
-  !!headers.expect && httpVersion === '1.1'
+export const awaitsContinue = ({
+  headers,
+  httpVersion
+}: Pick<IncomingMessage, 'headers' | 'httpVersion'>) => !!headers.expect && httpVersion === '1.1'
 
 /** A string in quotes, in which only quotes and backslashes are escaped (RFC 9651, section 3.3.3). */
 const quotedKey = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
@@ -65,14 +68,16 @@ const addressesForm = /^[\da-f.:, [\]]{1,200}$/i
 /** W3C Trace Context, section 3.2: version 00; a trace id or a parent id of zeros is invalid. */
 const traceparentForm = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
-const match = (pattern: RegExp, given: unknown) => (typeof given === 'string' ? pattern.exec(given) : null)
+const match = (pattern: RegExp, given: unknown) =>
+  typeof given === 'string' ? pattern.exec(given) : null
 
 /** Returns the request's id, shared by all logs: its X-Request-Id, 1 to 128 of `[A-Za-z0-9._-]`, or else a new UUID. */
 export const identifyRequest = (headers: IncomingHttpHeaders): string =>
   match(requestIdForm, headers['x-request-id'])?.[0] ?? randomUUID()
 
 /** Returns the trace id, 32 hex digits, of a request's `traceparent`, or undefined if there is no valid one. */
-export const findTraceId = (headers: IncomingHttpHeaders) => match(traceparentForm, headers.traceparent)?.[1]
+export const findTraceId = (headers: IncomingHttpHeaders) =>
+  match(traceparentForm, headers.traceparent)?.[1]
 
 /** Returns the `X-Forwarded-For` of a request, or undefined if there is none, it is long, or it has more than addresses. */
 export const findForwardedFor = (headers: IncomingHttpHeaders) =>

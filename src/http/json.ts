@@ -32,7 +32,9 @@ function limitValues(bytes: Buffer): void {
     else if (isText) at += byte === backslash ? 1 : 0
     else if (byte === comma || byte === openArray || byte === openObject)
       if (++values > maximumValues)
-        throw new Failure('MalformedBody', { message: `the body has more than ${maximumValues} values` })
+        throw new Failure('MalformedBody', {
+          message: `the body has more than ${maximumValues} values`
+        })
   }
 }
 
@@ -55,7 +57,8 @@ export function createJsonReader({ properties }: TObject): (text: string) => unk
     try {
       const value = JSON.parse(text)
       const numbers = names.filter((name) => typeof value?.[name] === 'number')
-      const areExact = numbers.every((name) => Number.isSafeInteger(value[name])) && !mayBeRounded.test(text)
+      const areExact =
+        numbers.every((name) => Number.isSafeInteger(value[name])) && !mayBeRounded.test(text)
       if (!areExact) return JSON.parse(text, revive)
       for (const name of numbers) value[name] = BigInt(value[name])
       return value

@@ -31,7 +31,8 @@ export function decidePersistence(
   // Another request or a refusal can follow. Then the connection closes after the response to that.
   const isNewest = connection?.newest === request
   const isLast =
-    isNewest && (connection.isOver || isLeaving || isAmbiguous || (complete && connection.isHalfClosed))
+    isNewest &&
+    (connection.isOver || isLeaving || isAmbiguous || (complete && connection.isHalfClosed))
   if (!isLast && response.shouldKeepAlive) return 'keep'
   // Node closes as soon as the response is sent. A client that is still sending its body then gets
   // a reset, and can lose the response. So wait for the body, unless it cannot be expected.

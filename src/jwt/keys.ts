@@ -1,6 +1,6 @@
 /** The public keys of an identity provider: a JWKS (RFC 7517, section 5), fetched and kept. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Counter } from '@prometheus-io/client'
+import { Counter, type Registry } from '@prometheus-io/client'
 import type { FastifyInstance } from 'fastify'
 import { createLocalJWKSet, errors, type JWTVerifyGetKey } from 'jose'
 import { Failure } from '../failures.ts'
@@ -67,6 +67,17 @@ async function fetchJson(url: string, signal: AbortSignal): Promise<unknown> {
   }
 }
 
+/** Adds the metrics of the keys: their age, and the counter of failed attempts, which it returns. */
+function addKeyMetrics(registry: Registry, ageMs: () => number): Counter {
+  const ageHelp = "Time since the identity provider's keys were fetched"
+  addGauge(registry, 'jwt_keys_age_seconds', ageHelp, () => ageMs() / 1_000)
+  return new Counter({
+    name: `${prefix}jwt_keys_failures_total`,
+    help: "Attempts to fetch the identity provider's keys that failed",
+    registers: [registry]
+  })
+}
+
 /**
  * Follows the keys that `load` fetches until the application closes; its start waits up to
  * `timeoutMs` for them. Calls `onChange` when they change. Returns what finds a token's key. For an
@@ -86,10 +97,7 @@ export function followProvider(
   let attempt: Promise<Error | undefined> | undefined
   let told: string | undefined
   let waiting = 0
-  const help = "Attempts to fetch the identity provider's keys that failed"
-  const failures = new Counter({ name: `${prefix}jwt_keys_failures_total`, help, registers: [app.metrics] })
-  const ageHelp = "Time since the identity provider's keys were fetched"
-  addGauge(app.metrics, 'jwt_keys_age_seconds', ageHelp, () => (performance.now() - knownAt) / 1_000)
+  const failures = addKeyMetrics(app.metrics, () => performance.now() - knownAt)
 
   /** Uses the keys of a text, or none. */
   function use(next: string | undefined) {

@@ -116,4 +116,5 @@ function throwFailure(error: Error): undefined {
   if (reason) throw invalid(reason)
 }
 
-const invalid = (reason: string) => new Failure('InvalidToken', { message: `the bearer token ${reason}` })
+const invalid = (reason: string) =>
+  new Failure('InvalidToken', { message: `the bearer token ${reason}` })

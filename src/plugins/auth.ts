@@ -91,7 +91,8 @@ const challenge = (name: FailureName, code = '', message?: string) =>
 
 /** Returns the failure of a look-up: what it throws is no fault of the token, unless it says so. */
 function toLookUpFailure(thrown: unknown): Failure {
-  if (!(thrown instanceof Failure)) return new Failure('Internal', { cause: thrown, outcome: 'none' })
+  if (!(thrown instanceof Failure))
+    return new Failure('Internal', { cause: thrown, outcome: 'none' })
   const { name, message } = thrown
   const code = `, error="invalid_token", error_description="${message}"`
   return name === 'InvalidToken' ? challenge(name, code, message) : thrown

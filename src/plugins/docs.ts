@@ -34,7 +34,12 @@ export default fp<Config>(async (app, { BASE_PATH: basePath, DOCS: page, jwt }) 
     hideUntagged: true,
     openapi: {
       openapi: '3.1.1',
-      info: { title: 'Plant Store', version, description, license: { name: 'MIT', identifier: 'MIT' } },
+      info: {
+        title: 'Plant Store',
+        version,
+        description,
+        license: { name: 'MIT', identifier: 'MIT' }
+      },
       servers: [{ url: basePath || '/', description: 'This service' }],
       security: [{ bearer: [] }],
       tags: [{ name: 'plants', description: 'The plants of the store' }],
@@ -70,7 +75,10 @@ const aboutOutcome =
 const aboutId = "The request's own, or one that the service made. The log has it too."
 
 /** By the operation's id, its own header fields: of its request, and of its success. */
-const ownHeaders: Record<string, { request: Record<string, string>; success: Record<string, string> }> = {
+const ownHeaders: Record<
+  string,
+  { request: Record<string, string>; success: Record<string, string> }
+> = {
   createPlant: {
     request: { 'Idempotency-Key': aboutKey },
     success: { 'Idempotent-Replayed': aboutReplay }
@@ -99,7 +107,10 @@ function describeOperation({ body, response, ...schema }: Operation, method: str
 /** Describes the failure response of an operation. Its examples are all failures, also what only other paths can meet. */
 function describeFailures(method: string) {
   const examples = (Object.keys(catalogue) as FailureName[]).map((name) => {
-    const failure = new Failure(name, name === 'InvalidPlant' ? { message: 'name is required' } : {})
+    const failure = new Failure(
+      name,
+      name === 'InvalidPlant' ? { message: 'name is required' } : {}
+    )
     const value = JSON.parse(toResponse(failure, method).body)
     return [name, { summary: `${value.error}: ${value.message}`, value }]
   })

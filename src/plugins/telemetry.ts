@@ -46,7 +46,13 @@ export default fp(async (app) => {
   })
   server.on('replied', (reply: FastifyReply, isSent: boolean) => {
     const line = describeReply(reply)
-    const { caller = noCaller, route = 'unknown', failure, errorName = 'Success', durationMs } = line
+    const {
+      caller = noCaller,
+      route = 'unknown',
+      failure,
+      errorName = 'Success',
+      durationMs
+    } = line
     const method = methods.has(line.method) ? line.method : 'other'
     requests.inc({ caller: labelOf(caller), result: isSent ? errorName : 'ClientLeft' })
     if (isSent) durations.observe({ route, method, failure }, durationMs / 1_000)
@@ -85,7 +91,8 @@ function logReply(logger: FastifyBaseLogger, line: Line, failure: Failure | null
 }
 
 /** Any logger of Fastify, which may be our own. */
-type AnyLogger = FastifyBaseLogger & Partial<Pick<OwnLogger, 'bindings' | 'isLevelEnabled' | 'writeLine'>>
+type AnyLogger = FastifyBaseLogger &
+  Partial<Pick<OwnLogger, 'bindings' | 'isLevelEnabled' | 'writeLine'>>
 
 /**
  * Returns what logs the success of a caller. Into our own logger it writes the line as pino would, whose generic serialisation
@@ -97,7 +104,9 @@ function createSuccessLog(logger: AnyLogger): (line: Line) => void {
     return (line) => logger.info(line, 'responded')
   return (line) => {
     if (logger.isLevelEnabled?.('info'))
-      writeLine(`{"level":30,"time":${Date.now()},"msg":"responded",${JSON.stringify(line).slice(1)}\n`)
+      writeLine(
+        `{"level":30,"time":${Date.now()},"msg":"responded",${JSON.stringify(line).slice(1)}\n`
+      )
   }
 }
 
