@@ -1,4 +1,31 @@
-/** An application without routes: what Node and Fastify would respond to by themselves goes to our handlers. */
+/**
+ * An application without routes. It has everything that a connection and a request go through,
+ * whatever the route is. All responses come from our handlers: Node and Fastify send none of their
+ * own.
+ *
+ * A connection is open at first (connections.ts). It is *over* once no further request on it will
+ * be answered: a client asked to close, a request has an end that cannot be trusted, input could
+ * not be parsed, or the server shuts down. When the last response has been sent, the server
+ * half-closes, drops what still arrives, and closes after three seconds at the latest.
+ *
+ * A request takes these steps:
+ *
+ * 1. Node parses its header. Input that cannot be parsed, or that takes too long, goes to
+ *    `Connection.refuse`. If the body of a request was arriving, that request fails. Otherwise
+ *    `refuse` writes the failure itself, after the responses that are still due.
+ * 2. `Connection.receive` records the request, or drops it if the connection is over.
+ * 3. `onRequest` in this file checks the header (head.ts) and the path. Then the hooks of the route
+ *    check the method or the token, the rate, and what the header says about the body (body.ts).
+ * 4. `preParsing` sends 100 (Continue) to a client that waits for it. The body is read (body.ts,
+ *    json.ts) and checked, and the handler runs.
+ * 5. `onSend` decides whether the connection is kept (persistence.ts).
+ * 6. When the response is sent or given up, the server emits `replied`, for the log and the
+ *    metrics. A client that was refused waits for its turn before it can send again.
+ *
+ * A failure in step 3 or 4 skips the rest of these two steps: the error handler makes its response,
+ * the rest of the body is read and dropped, and step 5 follows. A failure ends the request, and
+ * ends the connection only if the next request on it could not be found.
+ */
 import { type IncomingMessage, METHODS, maxHeaderSize } from 'node:http'
 import type { Socket } from 'node:net'
 import { finished } from 'node:stream'
@@ -19,23 +46,29 @@ import { decidePersistence } from './persistence.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The open connections of its server. */
+    /** The open connections of the application's server. */
     connections: Connections
-    /** All routes but those that reject other methods. `isApi`: it has a tag, and so is in the document. */
+    /**
+     * All routes, except those that reject other methods. `isApi`: the route has a tag, so the
+     * OpenAPI document has it.
+     */
     routes: { method: string; url: string; isApi: boolean }[]
-    /** Rejects every other method of the paths with MethodNotAllowed. Call it when all routes are registered. */
+    /**
+     * Makes each path reject all methods that it has no route for, with MethodNotAllowed. Call it
+     * after all routes are registered.
+     */
     rejectOtherMethods(): void
   }
   interface FastifyRequest {
-    /** The failure that is sent; null for a success. */
+    /** The failure that the response reports; null for a success. */
     failure: Failure | null
   }
 }
 
 /**
- * Makes an application without routes, with all that its connections and requests need whatever the route. Its server emits
- * `replied` with a reply that was sent or given up, and whether it was sent; not for injected requests. The hooks of the
- * plugin `first` run before all others.
+ * Makes an application without routes. The hooks of the plugin `first` run before all others. After
+ * each response, the server emits `replied` with the reply, and with whether it was sent
+ * completely. It emits nothing for injected requests.
  */
 export async function createBareApp(
   logger: FastifyBaseLogger,
@@ -47,15 +80,16 @@ export async function createBareApp(
     serverFactory: (handle) => connections.createServer(handle, limits),
     clientErrorHandler: (error, socket) => connections.refuseUnreadable(error, socket),
     return503OnClosing: false,
-    // It would end the close, too, which takes as long as a request may.
+    // The limit would also apply to closing the application, which takes as long as a request may
+    // take.
     pluginTimeout: 0,
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
-    // A child logger for each request would cost more than the line of a success, which is written without one.
+    // Fastify would make a child logger for each request. That costs more than to log a success.
     childLoggerFactory: (base) => base,
     genReqId: ({ headers }) => identifyRequest(headers),
     rewriteUrl: ({ url = '' }) => toRoutable(url),
-    // To a longer parameter of a path, Fastify would respond by itself.
+    // Fastify would send a response of its own for a path parameter that is longer than this.
     routerOptions: { maxParamLength: maxHeaderSize }
   })
   if (first) await app.register(first)
@@ -63,7 +97,8 @@ export async function createBareApp(
   app.addHook('preClose', () => connections.drain(app.server))
   addHooks(app)
   app.setErrorHandler(sendFailure)
-  // For a file of the docs' page that is not there: hooks decide about all other paths.
+  // Only a missing file of the docs' page gets here. The hook `onRequest` rejects all other unknown
+  // paths.
   app.setNotFoundHandler(() => {
     throw new Failure('NotFound')
   })
@@ -71,14 +106,17 @@ export async function createBareApp(
   return app
 }
 
-/** Takes the place of a request target that is no path, or cannot be decoded: for these Fastify would run no hooks. */
+/**
+ * This path replaces a request target that is not a path or cannot be decoded. For such a target,
+ * Fastify would respond without running any hook.
+ */
 const unroutable = '/ '
-/** RFC 9112, section 3.2.2: a server accepts the absolute form of a request target. */
+/** A server must accept a whole URL as the request target (RFC 9112, section 3.2.2). */
 const absoluteForm = /^https?:\/\/[^/?]+(?=\/)/i
 
-/** Returns the path to route, or `unroutable`. */
+/** Returns the path that the router gets for a request target: `unroutable` if there is none. */
 function toRoutable(url: string): string {
-  // RFC 9112, section 3.2.4: `*` is the server itself, which no route is.
+  // The target `*` is the server itself (RFC 9112, section 3.2.4). No route has it.
   const path = url === '*' ? '/*' : url.replace(absoluteForm, '')
   try {
     if (path.includes('%')) decodeURIComponent(path.split('?', 1)[0] as string)
@@ -88,7 +126,7 @@ function toRoutable(url: string): string {
   return path.startsWith('/') ? path : unroutable
 }
 
-/** Adds the hooks of every request, whatever its route: they check its header, and add its response's fields. */
+/** Adds the hooks that run for every request, whatever its route is: steps 3 to 6 above. */
 function addHooks(app: FastifyInstance) {
   const waitForTurn = createTurns()
   app.decorateRequest('failure', null)
@@ -99,11 +137,13 @@ function addHooks(app: FastifyInstance) {
       if (isSent && (request.failure || !request.caller)) waitForTurn(raw)
       app.server.emit('replied', reply, isSent)
     })
-    // Set before anything can refuse the request, so that every response has them. A handler can replace them.
+    // Set these before any check, so that the response to a refused request has them. A handler can
+    // replace them.
     reply.header('x-request-id', request.id).headers(responseHeaders)
     const failure = checkHead(raw)
     if (failure || !request.is404) return done(failure)
-    // Decided here, since Fastify would read the body before it calls a handler.
+    // Reject an unknown path in this hook: Fastify reads the body before it calls the handler for
+    // unknown paths.
     done(new Failure(request.url === unroutable ? 'MalformedRequest' : 'NotFound'))
   })
   app.addHook('preParsing', ({ raw }, reply, _, done) => {
@@ -113,14 +153,17 @@ function addHooks(app: FastifyInstance) {
   app.addHook('onSend', (request, reply, payload, done) => {
     const { raw } = request
     const connection = app.connections.get(raw.socket)
-    // RFC 8259, section 11: the media type has no charset parameter. Fastify adds one to everything but bytes, which cost more.
+    // The media type of JSON has no charset parameter (RFC 8259, section 11). Fastify adds one
+    // unless the payload is bytes, and to make bytes of a text would cost more.
     if (reply.getHeader('content-type') === `${jsonType}; charset=utf-8`)
       reply.header('content-type', jsonType)
-    // Reads and drops the rest of a refused body: on a connection that is closed with unread bytes the response can be lost.
+    // Read and drop the rest of a refused body. If the connection closed with unread bytes, the
+    // client would get a reset, and could lose the response.
     if (!raw.complete) raw.resume()
     switch (decidePersistence(connection, raw, reply.raw, app.connections.isLeaving)) {
       case 'keep':
-        // After a refused body Fastify asks to close, although the rest of the body is dropped.
+        // After a refused body, Fastify asks to close. That is not needed, as the rest of the body
+        // is dropped.
         if (reply.hasHeader('connection')) reply.header('connection', 'keep-alive')
         return done(null, payload)
       case 'close':
@@ -136,13 +179,14 @@ function addHooks(app: FastifyInstance) {
 }
 
 /**
- * How many connections may send again in each turn of the event loop, after a refusal or a response that belongs to no
- * operation. libuv ends a turn only when fewer than a thousand connections have something to read: clients that send again at
- * once would keep timers, the database's responses and new batches waiting for seconds.
+ * After a refusal, or after a response that needs no token, a connection waits until it may send
+ * again. This many connections may do so in each turn of the event loop. libuv stays in one turn as
+ * long as a thousand connections have something to read. Without the wait, clients that send again
+ * at once would hold up timers, the database's responses and new batches for seconds.
  */
 const perTurn = 32
 
-/** Returns a function that makes the connection of such a request wait for its turn. */
+/** Returns a function that makes the connection of a request wait for its turn. */
 function createTurns(): (request: IncomingMessage) => void {
   const waiting: Socket[] = []
   const resumeSome = () => {
@@ -151,40 +195,43 @@ function createTurns(): (request: IncomingMessage) => void {
   }
   return (request) => {
     const wait = () => {
-      // It waits already, as with a pipeline.
+      // With pipelining, an earlier response on this connection can have paused it already.
       if (request.socket.isPaused()) return
       if (waiting.push(request.socket.pause()) === 1) setImmediate(resumeSome)
     }
-    // Until a refused body has arrived completely, Node would resume the socket.
+    // While the rest of a refused body arrives, Node would resume the socket: pause it afterwards.
     if (request.complete) wait()
     else request.once('end', wait)
   }
 }
 
-/** Adds the list of routes, and what rejects other methods, CONNECT among them. */
+/** Adds the list of routes, and `rejectOtherMethods`. Rejects CONNECT. */
 function addMethods(app: FastifyInstance) {
   const routes: FastifyInstance['routes'] = []
   app.decorate('routes', routes)
   app.addHook('onRoute', ({ method, url, schema }) => {
-    // Routes that reject have a list of methods.
+    // The routes that reject other methods have a list of methods, so they are left out.
     if (typeof method === 'string') routes.push({ method, url, isApi: schema?.tags !== undefined })
   })
-  // Node's parser knows more methods than Fastify has routes for.
+  // Fastify has no routes for some methods that Node's parser accepts. Add these methods, so that
+  // they can be rejected, too.
   for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name)))
     app.addHttpMethod(method)
   app.decorate('rejectOtherMethods', () => {
     for (const url of new Set(routes.map((route) => route.url))) {
-      // Asked of Fastify: it does not report each route of a plugin's root, such as /docs/.
+      // Ask Fastify which methods the path has: `onRoute` is not called for each route of a
+      // plugin's root, such as /docs/.
       const own = app.supportedMethods.filter((method) => app.hasRoute({ method, url }))
       const others = app.supportedMethods.filter((method) => !own.includes(method))
       const reject = () => {
         throw rejection(own)
       }
-      // In onRequest, so that the method is refused before Fastify reads the body.
+      // Reject in onRequest, before Fastify reads the body.
       app.route({ method: others, url, onRequest: reject, handler: reject })
     }
   })
-  // A CONNECT names no path, and Node has no response for it.
+  // A CONNECT has no path to route. Without a listener, Node would close its connection without a
+  // response.
   app.server.on('connect', (_, socket: Socket) => {
     const own = routes.flatMap(({ method, isApi }) => (isApi ? method : []))
     app.connections.get(socket)?.refuse(rejection(own))
@@ -194,7 +241,7 @@ function addMethods(app: FastifyInstance) {
 const rejection = (allowed: string[]) =>
   new Failure('MethodNotAllowed', { headers: { allow: [...new Set(allowed)].sort().join(', ') } })
 
-/** The one error handler: everything that is thrown becomes the interface's failure response. */
+/** The only error handler. It turns everything that is thrown into the response of a failure. */
 function sendFailure(thrown: unknown, request: FastifyRequest, reply: FastifyReply) {
   const failure = failureOf(thrown)
   request.failure = failure

@@ -1,4 +1,7 @@
-/** A request's body: what its header says about it, its caller's share of the memory, and how it is read. */
+/**
+ * The body of a request: what the header says about it, how much memory a caller's bodies may take
+ * while they arrive, and how they are read.
+ */
 import type { IncomingHttpHeaders } from 'node:http'
 import { MIMEType } from 'node:util'
 import type { TObject } from '@sinclair/typebox'
@@ -9,19 +12,25 @@ import { createJsonReader, decodeJson, jsonType } from './json.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The JSON text of the body of a request with an Idempotency-Key; otherwise empty. */
+    /** The JSON text of the body, if the request has an Idempotency-Key; otherwise empty. */
     bodyText: string
   }
 }
 
-/** What a chunk takes besides its bytes. Without it, a body in chunks of one byte would take a hundred times its share. */
+/**
+ * How many bytes a chunk takes in memory besides its content. Without this, a body in chunks of one
+ * byte could take a hundred times the memory that is counted for it.
+ */
 const chunkBytes = 256
 
-/** A body of so few bytes is not counted, to keep creates cheap. In chunks of one byte it takes 32 KiB. */
+/**
+ * Bodies up to this size are not counted, which keeps creates cheap. In chunks of one byte, such a
+ * body takes 32 KiB.
+ */
 const smallBytes = 128
 const tooManyBodies = 'too many request bodies are being received'
 
-/** Returns the first failure of what a request's header says about its body. */
+/** Checks what the header says about the body. Returns the first failure, if any. */
 export function checkBodyHeader(
   headers: IncomingHttpHeaders,
   limitBytes: number
@@ -36,7 +45,10 @@ export function checkBodyHeader(
   return Number(length) > limitBytes ? new Failure('BodyTooLarge') : undefined
 }
 
-/** Returns the failure of a media type that is not JSON in UTF-8 (RFC 8259, section 8.1). */
+/**
+ * Checks that a media type is JSON in UTF-8 (RFC 8259, section 8.1). Returns the failure if it is
+ * not.
+ */
 function checkType(type: string): Failure | undefined {
   try {
     const { essence, params } = new MIMEType(type)
@@ -51,8 +63,9 @@ function checkType(type: string): Failure | undefined {
 }
 
 /**
- * Makes the application read bodies whole, as JSON of a schema, whose members of format int64 are exact. Returns the hook of
- * the routes that have one. `memoryBytes` are for all bodies that are arriving at the same time, `limitBytes` for one body.
+ * Makes the application read whole bodies as JSON. Members of the schema with the format int64 are
+ * exact. Returns the hook for the routes that have a body. `memoryBytes` is shared by all bodies
+ * that are arriving; `limitBytes` is for one body.
  */
 export function readBodies(
   app: FastifyInstance,
@@ -77,9 +90,9 @@ export function readBodies(
     let held = 0
     const onData = ({ length }: Buffer) => {
       arrived += length
-      // Fastify refuses it, and drops the rest.
+      // Fastify refuses this body, and drops the rest of it.
       if (arrived > limitBytes) return release()
-      // A body that comes in one piece is parsed at once, and so never held.
+      // A body that arrives in one piece is parsed at once, so it is never held.
       if (length === announced) return
       const bytes = length + chunkBytes
       if (bodies.take(caller, bytes)) held += bytes

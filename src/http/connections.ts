@@ -1,4 +1,7 @@
-/** The connections of clients: what each is owed, and how it ends. By Node's public means alone. */
+/**
+ * The connections of clients: which responses each of them waits for, and how it ends. This uses
+ * only Node's public interface. The main comment of bare-app.ts has a connection's states.
+ */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import { createServer, METHODS } from 'node:http'
@@ -9,64 +12,78 @@ import { Failure, type FailureName, toResponse } from '../failures.ts'
 import { checkCoding, maximumFields } from './head.ts'
 import { jsonType } from './json.ts'
 
-/** How often Node and the shutdown look for clients that are late. */
+/**
+ * How often Node looks for requests that take too long to arrive, and the shutdown for idle
+ * connections.
+ */
 const checkEveryMs = 250
-/** How long the client of an ended connection has to close it. */
+/** How long a client has to close its side after the server has half-closed. */
 const lingerMs = 3_000
 
 /** An open connection. */
 export class Connection {
-  /** The responses that are not complete. */
+  /** The responses that are not completely sent. */
   readonly responses = new Set<ServerResponse>()
-  /** What cut its newest request off while the body arrived: the rest of it does not come. */
+  /**
+   * The failure that cut off the newest request while its body arrived. The rest of the body will
+   * not come.
+   */
   cutOffBy: Failure | undefined = undefined
   readonly #socket: Socket
   readonly #server: Server
-  /** No further request of it is answered. */
   #isOver = false
-  /** The request that came last. */
+  /**
+   * The request that was read last; undefined if something that could not be read came after it.
+   */
   #newest: IncomingMessage | undefined = undefined
 
   constructor(socket: Socket, server: Server) {
     this.#socket = socket
     this.#server = server
-    // After a socket has closed, Node knows its address only if it was read before.
+    // Node can tell the address of a closed socket only if it was read before.
     void socket.remoteAddress
-    // For a CONNECT, Node removes its own listener. Without another, a reset would end the process.
+    // For a CONNECT, Node removes its own listener. Without any, a reset would end the process.
     socket.on('error', () => {})
-    // Node's parser reports no error in the body of a request to upgrade, not even its missing end.
+    // Node's parser reports no error in the body of a request to upgrade, not even that its end is
+    // missing.
     socket.on('end', () => this.#isArriving && this.refuse(new Failure('MalformedRequest')))
-    // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event fires.
+    // After a CONNECT, Node drops queued responses. Destroy them, so that their `close` event
+    // fires.
     socket.on('close', () => {
       for (const response of this.responses) response.destroy()
     })
   }
 
-  /** The request that came last; undefined if something unreadable has followed it. */
+  /**
+   * The request that was read last; undefined if something that could not be read came after it.
+   */
   get newest(): IncomingMessage | undefined {
     return this.#newest
   }
 
-  /** Whether no further request is answered. */
+  /** Whether no further request on this connection is answered. */
   get isOver(): boolean {
     return this.#isOver
   }
 
-  /** Whether the client has half-closed, and so sends nothing more. */
+  /** Whether the client has half-closed: it sends nothing more. */
   get isHalfClosed(): boolean {
     return this.#socket.readableEnded
   }
 
-  /** The body of its newest request is still arriving. */
+  /** Whether the body of the newest request is still arriving. */
   get #isArriving(): boolean {
     return this.#newest?.complete === false
   }
 
-  /** Records a request. Returns false for one behind the connection's last, which is none (RFC 9112, section 9.6). */
+  /**
+   * Records a request. Returns false if the connection is over: what follows the last request of a
+   * connection is not a request (RFC 9112, section 9.6).
+   */
   receive(request: IncomingMessage, response: ServerResponse): boolean {
     if (this.#isOver || this.#socket.destroyed) return false
     this.#newest = request
-    // What follows such a request is no request, or Node drops it.
+    // Node drops what follows such a request, or it belongs to the protocol that the client wanted.
     const isLast = !response.shouldKeepAlive || request.headers.upgrade !== undefined
     this.#isOver = isLast || checkCoding(request) !== undefined
     response.once('close', () => {
@@ -83,18 +100,20 @@ export class Connection {
   }
 
   /**
-   * Refuses what cannot be read any further. The requests that have arrived get their responses first, in order. For an
-   * incomplete one Fastify sends the failure; otherwise it is written here.
+   * Refuses input that cannot be read any further. Requests that were read before get their
+   * responses first, in order. If the body of the newest request was arriving, that request fails,
+   * and Fastify sends the failure. Otherwise it is written here.
    */
   refuse(failure: Failure): void {
     if (this.#isOver && !this.#isArriving) return
     this.#isOver = true
     if (this.#isArriving) {
       this.cutOffBy = failure
-      // Its response may have been sent: then there is none to come.
+      // This fails a read of the body in progress. If the response was sent already, nothing reads
+      // the body, and the client gets no second response.
       this.#newest?.emit('error', failure)
     } else {
-      // No response to a request is the last.
+      // From now on, the last response is the one that is written here, not one to a request.
       this.#newest = undefined
       const write = () => {
         if (!this.#socket.writable) return
@@ -103,7 +122,7 @@ export class Connection {
         this.#server.emit('rejected', failure, { requestId, client: this.#socket.remoteAddress })
       }
       const last = [...this.responses].at(-1)
-      // Before Node's own listener, which ends the socket of a client that has half-closed.
+      // Write before Node's own listener runs: it ends the socket of a client that has half-closed.
       if (last) last.prependOnceListener('finish', write)
       else write()
     }
@@ -111,8 +130,9 @@ export class Connection {
   }
 
   /**
-   * Half-closes when nothing is pending. What still comes is read and dropped for a while: a socket that is closed with unread
-   * bytes is reset, and its client can lose the response.
+   * Half-closes the connection when no response is due any more. For a while, it reads and drops
+   * what the client still sends. If the connection closed with unread bytes, the client would get a
+   * reset, and could lose the response.
    */
   #finish() {
     const socket = this.#socket
@@ -123,17 +143,25 @@ export class Connection {
   }
 }
 
-/** The open connections of a server, which emits `rejected` with a failure that was written without Fastify, and its origin. */
+/**
+ * The open connections of a server. The server emits `rejected` for each failure that was written
+ * without Fastify, with the failure and the client that it went to.
+ */
 export class Connections extends Map<Socket, Connection> {
-  /** Each response ends its connection, as far as its request has arrived. */
+  /**
+   * The server is shutting down: each response is the last one on its connection, once the whole
+   * body of its request has arrived.
+   */
   isLeaving = false
 
-  /** How many responses are not completely sent. */
+  /** How many responses, on all connections, are not completely sent. */
   get pending(): number {
     return [...this.values()].reduce((sum, { responses }) => sum + responses.size, 0)
   }
 
-  /** Makes the server, which passes on to `handle` what Node would respond to by itself, too. */
+  /**
+   * Makes the server. It also passes to `handle` the requests that Node would respond to by itself.
+   */
   createServer(
     handle: RequestListener,
     { maxConnections, ...timeouts }: Config['connectionLimits']
@@ -141,10 +169,11 @@ export class Connections extends Map<Socket, Connection> {
     const options = { requireHostHeader: false, connectionsCheckingInterval: checkEveryMs }
     const server = createServer({ ...options, ...timeouts })
     server.maxConnections = maxConnections
-    // Node silently drops the fields beyond this count, perhaps the token. One more than the limit is kept, so that too
-    // many are noticed.
+    // Node silently drops header fields beyond this count, and the token could be among them. It
+    // keeps one more than the limit, so that `checkHead` can see that there are too many.
     server.maxHeadersCount = maximumFields + 1
-    // Without it, a client that half-closes after its request gets no response (docs/decisions.md).
+    // Without this, a client that half-closes after its request would get no response
+    // (docs/decisions.md).
     Object.assign(server, { httpAllowHalfOpen: true })
     server.on('connection', (socket: Socket) => {
       this.set(socket, new Connection(socket, server))
@@ -152,9 +181,11 @@ export class Connections extends Map<Socket, Connection> {
     })
     for (const event of ['request', 'checkContinue', 'checkExpectation'])
       server.on(event, (request: IncomingMessage, response: ServerResponse) => {
-        // A client that resets while its body arrives.
+        // A request emits an error when it is cut off, or when its client resets the connection.
+        // Without a listener, the error could end the process.
         request.on('error', () => {})
-        // Node's parser knows methods of RTSP, too, to which Fastify does not respond. No route has UNLINK.
+        // Node's parser also accepts methods of RTSP, to which Fastify does not respond. UNLINK is
+        // a method that no route has, so that the request is rejected.
         if (!METHODS.includes(request.method as string)) request.method = 'UNLINK'
         if (this.get(request.socket)?.receive(request, response)) handle(request, response)
         else request.resume()
@@ -162,35 +193,39 @@ export class Connections extends Map<Socket, Connection> {
     return server
   }
 
-  /** Refuses what Node's parser cannot read, or what did not arrive in time. */
+  /** Refuses input that Node's parser cannot read, or that did not arrive in time. */
   refuseUnreadable(error: ParserError, socket: Socket): void {
-    // A client that has never sent anything gets no response.
+    // A client that has sent nothing is not waiting for a response.
     if (socket.bytesRead === 0) socket.destroy()
     else this.get(socket)?.refuse(toParserFailure(error))
   }
 
   /**
-   * Stops listening, and ends idle connections at once, others when their clients have their responses. A request that has
-   * begun to arrive has as long as a header may take. Resolves when no connection is left.
+   * Stops listening. Ends idle connections at once, and the others when their clients have their
+   * responses. A request that has begun to arrive may take as long as a header may. Resolves when
+   * no connection is left.
    */
   async drain(server: Server): Promise<void> {
     this.isLeaving = true
-    // What has reached the process is accepted and read before it stops listening. Node's own `close` of an HTTP server would
-    // also end connections whose responses are not sent whole, and look for late clients no more.
+    // Accept and read what has reached the process before it stops listening. Node's own `close` of
+    // an HTTP server does not fit: it also ends connections whose responses are not completely
+    // sent, and stops looking for requests that take too long.
     for (const socket of this.keys()) socket.resume()
     await new Promise(setImmediate)
     TcpServer.prototype.close.call(server)
-    // From now on, not from the beginning of a request: then Node's next look ends all that are incomplete.
+    // The time counts from now on, and not from the start of each request. When it has passed,
+    // Node's next look ends all requests that are still incomplete.
     setTimeout(() => Object.assign(server, { requestTimeout: 1 }), server.headersTimeout).unref()
     for (; this.size > 0; await sleep(checkEveryMs))
-      // Node would take one that has a response to send for idle.
+      // While a response is due, Node may take its connection for an idle one.
       if (this.pending === 0) server.closeIdleConnections()
   }
 }
 
 /**
- * The header fields of every response, besides its request's id: it must not be cached, has the type that it claims, and
- * may load and run nothing if a browser shows it as a page. Fields about TLS are the balancer's.
+ * The header fields of every response, except its request's id. They say that the response must not
+ * be cached, that its type is the declared one, and that it may load and run nothing if a browser
+ * shows it as a page. Header fields about TLS are the load balancer's part.
  */
 export const responseHeaders = {
   'cache-control': 'no-store',
@@ -198,10 +233,10 @@ export const responseHeaders = {
   'x-content-type-options': 'nosniff'
 }
 
-/** An error of Node's parser. */
+/** An error that Node's parser reports. */
 type ParserError = NodeJS.ErrnoException & { reason?: string }
 
-/** The parser's error codes that have a failure of their own. All others mean a malformed request. */
+/** The failures for some error codes of the parser. All other codes mean a malformed request. */
 const byParserCode: Record<string, FailureName> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'RequestTimeout',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'BodyTooLarge',
@@ -209,7 +244,10 @@ const byParserCode: Record<string, FailureName> = {
   HPE_INVALID_VERSION: 'VersionNotSupported',
   HPE_PAUSED_H2_UPGRADE: 'VersionNotSupported'
 }
-/** The reason of an error whose code is HPE_INVALID_VERSION as well, although the line end is at fault, such as a bare LF. */
+/**
+ * The parser reports this reason with HPE_INVALID_VERSION, too, although the end of the line is
+ * wrong: it is a bare LF, for example.
+ */
 const noLineEnd = 'Expected CRLF after version'
 
 /** Returns the failure for an error of Node's parser. */
@@ -219,7 +257,9 @@ function toParserFailure({ code = '', reason }: ParserError): Failure {
   return new Failure('MalformedRequest', { message })
 }
 
-/** Returns the whole response to a request that Fastify does not see (RFC 9112, section 4). */
+/**
+ * Returns the text of a whole response, for input that Fastify does not see (RFC 9112, section 4).
+ */
 function formatResponse(failure: Failure, requestId: string): string {
   const { status, headers, body } = toResponse(failure)
   const headerFields = {

@@ -1,28 +1,37 @@
-/** JSON texts (RFC 8259) of requests: bounded, with exact integers, and in a form that says when two of them mean the same. */
+/**
+ * The JSON texts (RFC 8259) of requests: how they are bounded, how integers stay exact, and how to
+ * tell whether two texts mean the same.
+ */
 import { isUtf8 } from 'node:buffer'
 import type { TObject } from '@sinclair/typebox'
 import { Failure } from '../failures.ts'
 
-/** The media type of bodies, in requests and in responses. */
+/** The media type of the bodies of requests and responses. */
 export const jsonType = 'application/json'
 
 /**
- * How many values a body may have: itself, and each member and element at any depth; an empty array or object counts as two.
- * Without it, 1 MiB of values would stop the process for up to 250 ms, and each level takes memory.
+ * How many values a body may have: the body itself, and each member and element at any depth. An
+ * empty array or object counts as two. Without this limit, 1 MiB of values would stop the process
+ * for up to 250 ms, and each level of nesting would take memory.
  */
 export const maximumValues = 2_000
 
-/** Returns the text of a body in UTF-8. Throws a Failure if it is not UTF-8, or has too many values. */
+/**
+ * Returns the text of a body. Throws a Failure if the body is not UTF-8, or has too many values.
+ */
 export function decodeJson(body: Buffer): string {
   if (!isUtf8(body)) throw new Failure('MalformedBody', { message: 'the body is not valid UTF-8' })
-  // Each value takes a byte or more, so a shorter body cannot have too many.
+  // Each value takes at least one byte, so a shorter body cannot have too many.
   if (body.length > maximumValues) limitValues(body)
   return body.toString()
 }
 
 const [quote, comma, backslash, openArray, openObject] = Buffer.from('",\\[{')
 
-/** Throws a Failure for too many values: before JSON.parse, whose time and memory they would take. */
+/**
+ * Throws a Failure if a body has too many values. JSON.parse would take time and memory for each,
+ * so count them first.
+ */
 function limitValues(bytes: Buffer): void {
   let values = 1
   let isText = false
@@ -38,17 +47,18 @@ function limitValues(bytes: Buffer): void {
   }
 }
 
-/** A number that may be written with a fraction or an exponent: JSON.parse can round it to an integer. */
+/** Matches a number with a fraction or an exponent, which JSON.parse can round to an integer. */
 const mayBeRounded = /\d[.eE]/
 
 /**
- * Returns a function that parses a JSON text. A member with the name of a field of format int64 that is mathematically an
- * integer in the range of an int64 becomes a bigint, however it is spelled (1.0 and 1e3 count); any other number stays as
- * JSON.parse returns it. Throws the Failure MalformedBody.
+ * Returns a function that parses a JSON text. The fields of format int64 are exact: a number in a
+ * member with such a name becomes a bigint if it is an integer of 64 bits, however it is written
+ * (1.0 and 1e3 are integers, too). Any other number stays as JSON.parse returns it. The function
+ * throws the Failure MalformedBody.
  */
 export function createJsonReader({ properties }: TObject): (text: string) => unknown {
   const names = Object.keys(properties).filter((name) => properties[name]?.format === 'int64')
-  // Also below the outermost object, where the schema has no members.
+  // JSON.parse calls this at every depth, also in objects for which the schema has no members.
   const revive = (name: string, value: unknown, context?: { source?: string }) =>
     typeof value === 'number' && names.includes(name)
       ? (toInteger(context?.source ?? '', value) ?? value)
@@ -68,26 +78,31 @@ export function createJsonReader({ properties }: TObject): (text: string) => unk
   }
 }
 
-/** Returns the value of a JSON number, which JSON.parse rounds to `number`; undefined for a fraction, and beyond an int64. */
+/**
+ * Returns the exact value of a JSON number, which JSON.parse rounds to `number`. Returns undefined
+ * for a fraction, and for a number that does not fit into 64 bits.
+ */
 function toInteger(source: string, number: number): bigint | undefined {
-  // Beyond this, its exponent may be too large for the digits to be written out.
+  // The exponent of a larger number could be so large that its digits cannot be written out.
   if (!Number.isInteger(number) || Math.abs(number) > 2 ** 63) return undefined
   const { sign, digits, exponent } = parseDecimal(source)
-  // A fraction that is too small for a double has been rounded to 0.
+  // A very small fraction, which JSON.parse has rounded to 0, gets here.
   if (exponent < 0) return undefined
   return BigInt(`${sign}${digits}${'0'.repeat(exponent)}`)
 }
 
 /**
- * Returns what a JSON number means: its digits without zeros at either end ("0" for zero), times a power of ten. An exponent
- * that is no safe integer is not exact: as a BigInt, one of a million digits would stop the process for half a second.
+ * Returns what a JSON number means: its digits without zeros at either end ("0" for zero), times a
+ * power of ten. The exponent is inexact if it is not a safe integer. A BigInt would be exact, but
+ * with an exponent of a million digits it would stop the process for half a second.
  */
 function parseDecimal(source: string) {
   const [mantissa = '', power = '0'] = source.split(/e/i)
   const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
   const all = (whole + fraction).replace(/^0+/, '')
   let end = all.length
-  // Not by a regular expression: a long run of zeros before another digit would take it the square of the run's length.
+  // Do not use a regular expression here. For a long run of zeros before another digit, its time
+  // would grow with the square of the run's length.
   while (all[end - 1] === '0') end--
   if (end === 0) return { sign: '', digits: '0', exponent: 0 }
   return {
@@ -98,13 +113,18 @@ function parseDecimal(source: string) {
 }
 
 /**
- * Returns the canonical form of a valid JSON text: two texts with the same value have the same form, however they are
- * spelled. Members are sorted by name, and numbers are compared exactly, not as JSON.parse rounds them, but by their spelling
- * where the exponent is beyond all safe integers; of members with one name the last one counts. Unlike RFC 8785, whose numbers are doubles.
+ * Returns the canonical form of a valid JSON text. Two texts have the same form if and only if they
+ * have the same value, however they are written. Members are sorted by name, and the last of
+ * several members with one name counts. Numbers are compared exactly, not as JSON.parse rounds
+ * them. Only numbers whose exponents are not safe integers are compared as they are written. RFC
+ * 8785 does not fit, because its numbers are doubles.
  */
 export const toCanonicalJson = (text: string): string => JSON.parse(text, canonicalize)
 
-/** A reviver of JSON.parse, which calls it for the members of a value first: here they are texts already. */
+/**
+ * Makes the canonical form of one value; it is a reviver of JSON.parse. JSON.parse calls it for the
+ * members of a value before the value itself, so here the members are texts already.
+ */
 function canonicalize(_: string, value: unknown, context?: { source?: string }): string {
   if (typeof value === 'number') {
     const source = context?.source ?? ''
