@@ -1,6 +1,6 @@
 /**
- * The application: its plugins in the order in which a request meets them. Production and tests build the same one, as often
- * as they like.
+ * The application: its plugins, in the order in which a request meets them. Production and tests
+ * build the same application. A process can build any number of them.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from './config.ts'
@@ -19,13 +19,14 @@ import type { Tracing } from './tracing.ts'
 
 interface Parts {
   logger: FastifyBaseLogger
-  /** Where plants are stored, instead of the configuration's database. */
+  /** The store for plants, if it is not the configuration's database. */
   store?: PlantStore | undefined
   tracing?: Tracing | undefined
 }
 
 /**
- * Builds the application. It becomes ready, and can listen, once its store serves. Rejects with a StartupFault if it has none.
+ * Builds the application. It becomes ready, and can then listen, once its store can be used.
+ * Rejects with a StartupFault if it has no store.
  */
 export async function buildApp(config: Config, { logger, store, tracing }: Parts) {
   const app = await createBareApp(logger, config.connectionLimits, tracing?.requests)

@@ -1,4 +1,7 @@
-/** The settings: read once from the environment, checked, and frozen with the limits that follow from them. */
+/**
+ * The settings. They are read once from the environment, checked, and frozen together with the
+ * limits that follow from them.
+ */
 import { isIP } from 'node:net'
 import { FormatRegistry, type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -17,13 +20,14 @@ const integerSetting = (fallback: number, minimum: number, maximum: number) =>
     description: `an integer from ${minimum} to ${maximum}`
   })
 
-/** The longest time that Node's timers can wait, in ms. */
+/** The longest time that a timer of Node can wait, in ms. */
 const maximumMs = 2 ** 31 - 1
 
 const textSetting = (fallback: string, pattern: string, description: string) =>
   Type.String({ default: fallback, pattern, description })
 
-// For a name, Fastify may open a server per address, and only one would keep the contract. A zone cannot stand in a URL.
+// Given a name, Fastify may open one server per address, and only one of them would keep the
+// contract. An address with a zone (`%eth0`) is refused, because it cannot stand in a URL.
 FormatRegistry.Set('address', (text) => isIP(text) !== 0 && !text.includes('%'))
 const addressSetting = (fallback: string) =>
   Type.String({
@@ -44,7 +48,10 @@ const visibleSetting = (fallback: string) =>
 
 const levels = 'fatal, error, warn, info, debug, trace or silent'
 
-/** The settings that are no secrets; docs/configuration.md says what each is for. `description` completes "NAME must be …". */
+/**
+ * The settings that are not secrets. docs/configuration.md says what each of them is for.
+ * `description` completes the sentence "NAME must be …".
+ */
 const Settings = Type.Object({
   HOST: addressSetting('0.0.0.0'),
   PORT: integerSetting(3000, 0, 65_535),
@@ -74,10 +81,13 @@ const Settings = Type.Object({
 })
 type Settings = Static<typeof Settings>
 
-/** Reads the settings. Adds a line to `faults` for each bad one; the result is then of no use. */
+/**
+ * Reads the settings. Adds a line to `faults` for each bad value; then the result must not be used.
+ */
 function readSettings(env: NodeJS.ProcessEnv, faults: string[]): Settings {
   const entries = Object.entries(Settings.properties).map(([name, property]) => {
-    // An editor of another system, or a file of variables, leaves a line end behind, which nobody sees.
+    // An editor of another system, or a file of variables, can leave an invisible line end behind a
+    // value.
     const text = env[name]?.replace(/[\r\n]+$/, '') || undefined
     const given = property.type !== 'string' && /^\d+$/.test(text ?? '') ? Number(text) : text
     const value = given ?? property.default
@@ -87,12 +97,17 @@ function readSettings(env: NodeJS.ProcessEnv, faults: string[]): Settings {
   return Object.fromEntries(entries)
 }
 
-/** Variables by which libpq changes how every session is opened. The service does not read them, so that they are faults. */
-const refusedVariables =
-  /^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|SERVICE|REPLICATION|BINARY)/
+/**
+ * Variables that change how libpq opens a session. The service does not read them, so an operator
+ * who sets one would be misled: it is a fault.
+ */
+const refusedVariables = new RegExp(
+  '^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|' +
+    'SERVICE|REPLICATION|BINARY)'
+)
 
 function readDatabaseUrl(env: NodeJS.ProcessEnv, name: string, faults: string[]) {
-  // It makes the driver look for another one when it is imported.
+  // With this variable, the driver would load another driver when it is imported.
   if (env.NODE_PG_FORCE_NATIVE) faults.push('NODE_PG_FORCE_NATIVE is not read: unset it')
   for (const [variable, text] of Object.entries(env))
     if (refusedVariables.test(variable) && text && text !== 'disable')
@@ -100,7 +115,10 @@ function readDatabaseUrl(env: NodeJS.ProcessEnv, name: string, faults: string[])
   return readSecret(env, name, parseDatabaseUrl, faults)
 }
 
-/** Reads which tokens of an identity provider are accepted; undefined if none is configured. */
+/**
+ * Reads which tokens of an identity provider are accepted. Returns undefined if no provider is
+ * configured.
+ */
 function readJwt(env: NodeJS.ProcessEnv, settings: Settings, faults: string[]) {
   const { AUTH_JWT_ISSUER: issuer, AUTH_JWT_AUDIENCE: audience, AUTH_JWT_CALLER: claim } = settings
   const { AUTH_JWT_KEYS_URL: keysUrl } = settings
@@ -115,12 +133,15 @@ function readJwt(env: NodeJS.ProcessEnv, settings: Settings, faults: string[]) {
   return { issuer, audience, claim, keys, keysUrl }
 }
 
-/** The service's configuration: each setting by its own name, the secrets, and the limits that follow from the settings. */
+/**
+ * The service's configuration: each setting by its own name, the secrets, and the limits that
+ * follow from the settings.
+ */
 export type Config = ReturnType<typeof readConfig>
 
 /**
- * Reads the service's configuration. Throws a StartupFault with one line for each missing or bad value. An application with a
- * store of its own (`hasStore`) needs no database.
+ * Reads the service's configuration. Throws a StartupFault with one line for each missing or bad
+ * value. With `hasStore`, the application has a store of its own, and needs no database.
  */
 export function readConfig(env: NodeJS.ProcessEnv, { hasStore = false } = {}) {
   const faults: string[] = []
@@ -134,29 +155,35 @@ export function readConfig(env: NodeJS.ProcessEnv, { hasStore = false } = {}) {
   return Object.freeze({ ...settings, ...deriveLimits(settings), database, tokens, jwt })
 }
 
-/** How long every response is its connection's last before the server closes, unless no connection is left. */
+/**
+ * For this time before the server closes, each response is the last one on its connection. The time
+ * is cut short when no connection is left.
+ */
 export const noticeMs = 1_500
 
 function deriveLimits(settings: Settings) {
   const { WRITE_DEADLINE_MS: deadlineMs } = settings
   const headersTimeoutMs = Math.min(10_000, settings.REQUEST_TIMEOUT_MS)
-  // The last statement of a create may go on after the create's deadline, to wait for a session or to be cancelled.
+  // The last statement of a create can continue after the create's deadline: it may still wait for
+  // a session, or be cancelled.
   const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
   return {
-    /** Node's own time-outs of connections, in ms, and after how many a further one is closed. */
+    /** The limits of Node's server: its time-outs in ms, and how many connections may be open. */
     connectionLimits: {
       headersTimeout: headersTimeoutMs,
       requestTimeout: settings.REQUEST_TIMEOUT_MS,
-      // Longer than balancers keep idle connections (AWS 60 s, Google 600 s): else they could send a request on one that closes.
+      // Load balancers must close idle connections first (AWS after 60 s, Google after 600 s).
+      // Otherwise one could send a request on a connection that is just closing.
       keepAliveTimeout: 620_000,
       maxConnections: settings.MAX_CONNECTIONS
     },
-    // A caller alone gets half. The largest body fits into that, also in chunks of 1 KiB, each of
-    // which counts as a quarter more than its bytes.
-    /** For bodies that are arriving. */
+    // A caller alone gets half of this. The largest body fits into that half, even in chunks of 1
+    // KiB, each of which counts as a quarter more than its bytes.
+    /** The memory for all bodies that are arriving, in bytes. */
     bodyMemoryBytes: Math.max(2 ** 26, 3 * settings.BODY_LIMIT_BYTES),
-    // Within this time, every create gets its response and every statement ends. After the delay and the notice the server
-    // closes. A request that has begun by then may take as long as a header to arrive, and its create until its deadline.
+    // Within this time, every create gets its response and every statement ends. The server closes
+    // after the delay and the notice. A request that has begun by then may take as long as a header
+    // to arrive, and its create may take until its deadline.
     shutdownTimeoutMs: Math.min(
       maximumMs,
       settings.SHUTDOWN_DELAY_MS + noticeMs + headersTimeoutMs + deadlineMs + lastStatementMs
@@ -164,16 +191,25 @@ function deriveLimits(settings: Settings) {
     write: {
       deadlineMs,
       lanes: settings.WRITE_LANES,
-      /** How many plants share a transaction: a commit's cost hardly counts for each, and careful calls become slow with more. */
+      /**
+       * How many plants share a transaction at most. With so many, the cost per plant of a commit
+       * is already small, and with more, the transactions that use savepoints would become slow.
+       */
       batchRows: 256,
-      /** A larger transaction takes so long to write that a shared commit saves nothing. */
+      /**
+       * How many bytes a transaction has at most. A larger one takes so long to write that sharing
+       * its commit saves nothing.
+       */
       batchBytes: 2 ** 21,
       queueRows: settings.WRITE_QUEUE_ROWS
     }
   }
 }
 
-/** Reads the migrations' settings. Throws a StartupFault with one line for each missing or bad value. */
+/**
+ * Reads the settings of the migrations. Throws a StartupFault with one line for each missing or bad
+ * value.
+ */
 export function readMigrationConfig(env: NodeJS.ProcessEnv) {
   const faults: string[] = []
   const { STARTUP_TIMEOUT_MS: startupTimeoutMs } = readSettings(env, faults)
@@ -183,7 +219,10 @@ export function readMigrationConfig(env: NodeJS.ProcessEnv) {
   return Object.freeze({ startupTimeoutMs, database: url.value })
 }
 
-/** Returns whether the environment turns tracing on (OpenTelemetry specification, "Environment Variable Specification"). */
+/**
+ * Returns whether the environment turns tracing on (OpenTelemetry specification, "Environment
+ * Variable Specification").
+ */
 export function isTracingOn(env: NodeJS.ProcessEnv): boolean {
   const { OTEL_TRACES_EXPORTER: exporter, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint } = env
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || exporter === 'none') return false

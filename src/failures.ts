@@ -1,14 +1,21 @@
-/** Every failure that a client can meet: the catalogue, the error that carries one, and the interface's response to it. */
+/**
+ * Every failure that a client can meet: the catalogue, the error that carries a failure, and the
+ * response that the client gets.
+ */
 
-/** What a create that fails has stored: nothing, or perhaps its plant. */
+/** What a failed create has stored: `none` is nothing, `unknown` is nothing or the plant. */
 export type Outcome = 'none' | 'unknown'
 
-/** The catalogue: the number in the body; the message, which a more exact one may replace; what was stored, if not evident. */
+/**
+ * The catalogue. Each failure has the number in its body, its usual message, and what was stored,
+ * unless that is obvious.
+ */
 export const catalogue = {
   MalformedRequest: [400, 'the request is malformed'],
   MalformedKey: [
     400,
-    'Idempotency-Key must be 1 to 255 visible ASCII characters; quote it if it contains a comma, a quote or a space'
+    'Idempotency-Key must be 1 to 255 visible ASCII characters; ' +
+      'quote it if it contains a comma, a quote or a space'
   ],
   MalformedBody: [400, 'the body is not valid JSON'],
   MissingToken: [401, 'a bearer token is required'],
@@ -49,15 +56,18 @@ interface Details {
   message?: string
   headers?: Record<string, string>
   cause?: unknown
-  /** `none` if it is known that nothing was stored, although the catalogue says `unknown`. */
+  /** `none` if nothing was stored, although the catalogue says `unknown`. */
   outcome?: 'none' | undefined
 }
 
-/** A failure of the catalogue, thrown anywhere. Its cause is for the log. It has no stack: an outage makes thousands a second. */
+/**
+ * A failure of the catalogue. Any code can throw it. Its cause is only for the log. It has no
+ * stack, because an outage causes thousands of failures a second.
+ */
 export class Failure extends Error {
   override readonly name: FailureName
   readonly error: number
-  /** Its own header fields. */
+  /** The header fields that only this failure has. */
   readonly headers: Record<string, string>
   readonly outcome: Outcome | undefined
 
@@ -75,9 +85,9 @@ export class Failure extends Error {
 }
 
 /**
- * The status codes of Fastify and of plugins that have a failure of their own. All others from 400
- * to 499 mean a malformed request, such as 400, 412 and 416 from the files of the docs' page. These
- * have 403 for a path that no file can have, such as `a/../b`.
+ * The failures for some status codes of errors that Fastify and its plugins throw. All other codes
+ * from 400 to 499 mean a malformed request, such as the 400, 412 and 416 of the docs' page for a
+ * file. For a path that no file can have, such as `a/../b`, that page has the code 403.
  */
 const byStatusCode: Record<number, FailureName> = {
   403: 'NotFound',
@@ -86,33 +96,44 @@ const byStatusCode: Record<number, FailureName> = {
   415: 'UnsupportedMediaType'
 }
 
-/** Returns the failure that anything thrown means: Internal, unless it is a Failure or the client's fault. */
+/**
+ * Returns the failure for anything that was thrown: the Failure itself, one for a client's fault,
+ * and otherwise Internal.
+ */
 export function failureOf(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown
   const { statusCode = 500 } = Object(thrown) as { statusCode?: number }
-  // The message of a client's fault can quote what the client has sent.
+  // Do not pass the error on: its message can quote what the client has sent.
   return statusCode >= 400 && statusCode < 500
     ? new Failure(byStatusCode[statusCode] ?? 'MalformedRequest')
     : new Failure('Internal', { cause: thrown })
 }
 
-/** The methods of requests that store nothing (RFC 9110, section 9.2.1): their failures say nothing of it. */
+/**
+ * The methods of requests that store nothing (RFC 9110, section 9.2.1). Their failures say nothing
+ * about storing.
+ */
 const safeMethods = ['GET', 'HEAD', 'OPTIONS', 'TRACE']
 
-/** Returns the interface's response for a failure of a request with this method, if it is known. No other function makes one. */
+/**
+ * Returns the response for a failure. No other function makes one. `method` is the request's, if it
+ * is known.
+ */
 export function toResponse({ name, error, message, headers, outcome }: Failure, method = '') {
   const isSafe = safeMethods.includes(method)
-  // By the catalogue: an Internal that has stored nothing is the operator's to solve, and says no more.
-  const isLater = catalogue[name][2] === 'none'
+  // Look at the catalogue, and not at `outcome`: retrying cannot fix an Internal, even if nothing
+  // was stored.
+  const canRetry = catalogue[name][2] === 'none'
   const headerFields = {
     'error-name': name,
-    // Seconds (RFC 9110, section 10.2.3): a full queue may be empty after this time, and an outage over.
+    // The unit is seconds (RFC 9110, section 10.2.3). A full queue can be empty after this time,
+    // and an outage can be over.
     ...((error === 429 || error === 503) && { 'retry-after': '1' }),
     ...headers,
     ...(outcome && !isSafe && { 'write-outcome': outcome })
   }
-  const end = isSafe ? 'retry later' : 'this request stored nothing; retry later'
-  const text = isLater ? `${message}; ${end}` : message
+  const advice = isSafe ? 'retry later' : 'this request stored nothing; retry later'
+  const text = canRetry ? `${message}; ${advice}` : message
   return {
     status: 400,
     headers: headerFields,

@@ -1,22 +1,31 @@
-/** The metrics of an application: its registry, what all names begin with, and gauges that are read when the page is made. */
+/**
+ * The metrics of an application: its registry, the prefix of all names, and gauges whose values are
+ * read when the metrics page is made.
+ */
 import { Gauge, Registry } from '@prometheus-io/client'
 import fp from 'fastify-plugin'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The application's own metrics: each is made with `registers: [app.metrics]`. Those of the process are in the library's. */
+    /**
+     * The application's own metrics. Make each of them with `registers: [app.metrics]`. The
+     * library's default registry has the metrics of the process.
+     */
     metrics: Registry
   }
 }
 
-/** What every name begins with. */
+/** The beginning of every metric's name. */
 export const prefix = 'plant_store_'
 
 export default fp(async (app) => {
   app.decorate('metrics', new Registry())
 })
 
-/** Adds the gauge `plant_store_<name>` to a registry. `read` returns its value whenever the page is made. */
+/**
+ * Adds the gauge `plant_store_<name>` to a registry. `read` returns its value whenever the page is
+ * made.
+ */
 export function addGauge(registry: Registry, name: string, help: string, read: () => number): void {
   const gauge: Gauge = new Gauge({
     name: prefix + name,

@@ -1,4 +1,7 @@
-/** Secrets: read from a variable or from the file that a variable names, and read again whenever that file changes. */
+/**
+ * Secrets. A secret is read from a variable, or from the file that a variable names. Such a file is
+ * read again whenever it changes.
+ */
 import {
   closeSync,
   constants,
@@ -12,7 +15,7 @@ import {
 import type { FastifyInstance } from 'fastify'
 import { StartupFault } from './startup-fault.ts'
 
-/** What a secret says, its text, and the path of the file that it came from, if it came from one. */
+/** A secret: what its text means, the text, and the path of the file that it came from, if any. */
 export interface Secret<T> {
   readonly value: T
   readonly text: string
@@ -20,8 +23,9 @@ export interface Secret<T> {
 }
 
 /**
- * Reads the secret NAME, or the file that NAME_FILE names. Returns undefined, and adds a line to `faults`, if none is set or its
- * text cannot be read or parsed: `parse` throws a StartupFault. No line holds a secret.
+ * Reads the secret from the variable `name`, or from the file that the variable with the suffix
+ * _FILE names. Returns undefined and adds a line to `faults` if neither is set, or if the text
+ * cannot be read or parsed: `parse` throws a StartupFault. No line holds a secret.
  */
 export function readSecret<T>(
   env: NodeJS.ProcessEnv,
@@ -43,14 +47,18 @@ export function readSecret<T>(
   }
 }
 
-/** Returns the text of a regular file, or why there is none. It follows links, and waits for no writer. */
+/**
+ * Returns the text of a regular file, or the fault if it cannot be read. It follows links, and does
+ * not wait for a pipe's writer.
+ */
 function readText(path: string): string | StartupFault {
   let file: number | undefined
   try {
-    // A pipe can be read only once, and to open a device can do something to it.
+    // Check the kind before opening the file. A pipe can be read only once, and opening a device
+    // can change its state.
     if (!statSync(path).isFile()) return irregular
-    // The file may have been replaced since. Without O_NONBLOCK, to open a pipe that has no writer
-    // would block the process for ever.
+    // The file may have been replaced since the check. Without O_NONBLOCK, opening a pipe that has
+    // no writer would block the process for ever.
     file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
     return fstatSync(file).isFile() ? readFileSync(file, 'utf8').trim() : irregular
   } catch (error) {
@@ -67,13 +75,17 @@ const irregular = new StartupFault([
 ])
 
 const lookEveryMs = 250
-/** A text is used when the file has had it for this time: half of a secret may be valid, too. */
+/**
+ * A new text is used once the file has kept it for this time. While the file is being written, half
+ * of a secret could be a valid one.
+ */
 const settledMs = 500
 
 /**
- * Follows the file that the setting `name` names, if any, until the application closes. Passes each new text to `use`, which
- * throws a StartupFault to keep the earlier text, and ends when the text is in use or no longer the newest. Returns a function
- * that tells whether the newest text is not in use.
+ * Watches the file of the secret `name`, if it came from one, until the application closes. Passes
+ * each new text to `use`. That throws a StartupFault if the text cannot be used, and the earlier
+ * text stays. It ends once the text is in use, or is no longer the newest. Returns a function that
+ * says whether the newest text is not in use.
  */
 export function followSecret(
   name: string,
@@ -82,7 +94,7 @@ export function followSecret(
   use: (text: string, isNewest: () => boolean) => void | Promise<void>
 ): () => boolean {
   if (!path) return () => false
-  /** What the last look at the file has found. */
+  /** What the file had when it was last read. */
   let seen: string | StartupFault = first
   let newest: string | undefined = first
   let isBroken = false
@@ -109,7 +121,7 @@ export function followSecret(
     if (String(seen) === String(before)) void adopt(seen)
     else timer.refresh()
   }
-  // At first for what has changed since the start.
+  // The first run finds what has changed since the start.
   const timer = setTimeout(look, settledMs).unref()
   watchFile(path, { interval: lookEveryMs, persistent: false }, () => {
     seen = readText(path)

@@ -1,4 +1,7 @@
-/** The process: reads the environment, listens once the database serves, and ends on a signal. */
+/**
+ * The process. It reads the environment, builds the application, listens once the database can be
+ * used, and shuts down on a signal.
+ */
 import { isatty } from 'node:tty'
 import { collectDefaultMetrics } from '@prometheus-io/client'
 import closeWithGrace from 'close-with-grace'
@@ -7,14 +10,21 @@ import { isTracingOn, readConfig } from './config.ts'
 import { createLogger } from './log.ts'
 import { reportStartupFault } from './startup-fault.ts'
 
-/** A terminal that is closed sends SIGHUP. Elsewhere it asks services to read their files again, which this one does anyway. */
+/**
+ * When its terminal closes, a process gets SIGHUP, and must end. Without a terminal, SIGHUP asks a
+ * service to read its files again. This service does that by itself, so it ignores the signal.
+ */
 const hasTerminal = isatty(0)
-/** With a listener, Node goes on after such a fault, which comes again at once and for ever. */
+/**
+ * Node would continue after such a signal if it had a listener. The fault would come back at once,
+ * again and again.
+ */
 const crashes = ['SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE'] as const
 
 try {
   const config = readConfig(process.env)
-  // Not before: a variable that the driver reads when it is imported is a fault.
+  // Import the application only now. The driver reads a variable when it is imported, and
+  // `readConfig` has checked that it is not set.
   const { buildApp } = await import('./app.ts')
   const logger = createLogger(config.LOG_LEVEL)
   collectDefaultMetrics()
@@ -23,15 +33,15 @@ try {
   const app = await buildApp(config, { logger, tracing })
   if (!hasTerminal) process.on('SIGHUP', () => {})
   try {
-    // After a stall, more connections wait than Node's default backlog of 511 holds. The kernel drops the rest, and those
-    // clients hang.
+    // After a stall, more connections wait than Node's default backlog of 511 holds. The kernel
+    // drops the rest, and those clients hang.
     await app.listen({ host: config.HOST, port: config.PORT, backlog: config.MAX_CONNECTIONS })
   } catch (error) {
     await app.close()
     throw error
   }
-  // Only once the service listens: closeWithGrace makes a process that has nothing left to do exit with 0, and so one that
-  // has failed to listen.
+  // Do this only once the service listens. With closeWithGrace, a process that has nothing left to
+  // do exits with 0, and so would one that failed to listen.
   endOnSignals(app, config.SHUTDOWN_DELAY_MS, config.shutdownTimeoutMs)
 } catch (error) {
   reportStartupFault(error)
@@ -45,7 +55,8 @@ function endOnSignals(app: FastifyInstance, delayMs: number, limitMs: number) {
   }
   const skip = hasTerminal ? [...crashes] : ['SIGHUP' as const, ...crashes]
   closeWithGrace({ delay: limitMs, logger: app.log, skip, onTimeout }, async ({ err, signal }) => {
-    // npm passes on what a terminal has sent to both. The shutdown has a limit, so no later signal has to hurry it.
+    // When a terminal sends a signal to npm and to this process, npm passes it on, so it comes
+    // twice. Ignore later signals: the shutdown has a time limit anyway.
     for (const later of ['SIGTERM', 'SIGINT', 'SIGHUP'])
       process.removeAllListeners(later).on(later, () => {})
     if (err) app.log.fatal({ err }, 'uncaught error; shutting down')

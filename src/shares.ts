@@ -1,30 +1,31 @@
 /**
- * A budget of rows or bytes that callers share, so that none of them can use it up. A caller may take more as long as it
- * holds less than what is free (dynamic thresholds, Choudhury and Hahne 1998). So a caller alone gets half of the budget, and
- * two get a third each. What a caller takes last may exceed that.
+ * A budget of rows or bytes. Callers share it, so that no caller can use all of it. A caller may
+ * take more as long as it holds less than what is free (dynamic thresholds, Choudhury and Hahne
+ * 1998). So one caller alone gets half of the budget, and two callers get a third each. The last
+ * amount that a caller takes may exceed its share.
  */
 export class Shares {
   readonly #limit: number
   #held = 0
-  /** What each caller holds, as long as it holds anything. */
+  /** The amounts that callers hold. A caller that holds nothing is not in it. */
   readonly #byCaller = new Map<string, number>()
 
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  /** Returns a caller's part of what all callers hold, 0 to 1. */
+  /** Returns a caller's part of what all callers hold, from 0 to 1. */
   portion(caller: string): number {
     return this.#heldBy(caller) / Math.max(1, this.#held)
   }
 
-  /** Returns whether a caller may take an amount now. */
+  /** Returns whether a caller may take this amount now. */
   fits(caller: string, amount: number): boolean {
     const free = this.#limit - this.#held
     return amount <= free && this.#heldBy(caller) < free
   }
 
-  /** Takes an amount for a caller, if it may; returns whether it did. */
+  /** Takes an amount for a caller if it may have it. Returns whether it was taken. */
   take(caller: string, amount: number): boolean {
     if (!this.fits(caller, amount)) return false
     this.#held += amount

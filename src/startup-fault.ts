@@ -1,6 +1,8 @@
-/** Faults that keep a process from starting, each a readable line. */
+/** The faults that keep a process from starting. Each of them is a readable line. */
 
-/** Thrown before the service listens. `faults` holds a line for each fault, without any secret. */
+/**
+ * Thrown before the service listens. `faults` has a line for each fault; no line holds a secret.
+ */
 export class StartupFault extends Error {
   readonly faults: readonly string[]
 
@@ -10,9 +12,12 @@ export class StartupFault extends Error {
   }
 }
 
-/** Writes what was thrown at the start to standard error, as plain text, and makes the process exit with code 1. */
+/**
+ * Writes what was thrown during the start to standard error, as plain text. The process then exits
+ * with code 1.
+ */
 export function reportStartupFault(thrown: unknown): void {
-  // A library's message may have a stack.
+  // Write only the first line, because a library's message can contain a stack.
   const faults = thrown instanceof StartupFault ? thrown.faults : [String(thrown).split('\n', 1)[0]]
   for (const fault of faults) process.stderr.write(`plant-store: ${fault}\n`)
   process.exitCode = 1

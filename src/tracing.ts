@@ -1,6 +1,7 @@
 /**
- * Tracing by OpenTelemetry, configured by the standard OTEL_ variables: the spans of requests, by @fastify/otel but with the
- * service's own view of what is an error, and those of group commit, one for each attempt.
+ * Tracing by OpenTelemetry, which the standard OTEL_ variables configure. @fastify/otel makes the
+ * span of each request, and this file decides which failures are errors in it. Group commit gets a
+ * span for each attempt.
  */
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -23,15 +24,21 @@ import { StartupFault } from './startup-fault.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The id of its span's trace, 32 hex digits, if it has a span. */
+    /**
+     * The id of the trace that the request's span belongs to, 32 hex digits; undefined if there is
+     * no span.
+     */
     traceId?: string
   }
 }
 
-/** Makes spans. Without it, the service makes none and loads no library for them: import nothing from here but types. */
+/**
+ * What makes spans. Without tracing, no library for it is loaded, so other files must import only
+ * types from this one.
+ */
 export type Tracing = ReturnType<typeof startTracing>
 
-/** An item with the span of its request, which `activeSpan` returned. */
+/** An item of group commit, with the span of its request from `activeSpan`. */
 export interface TracedItem extends Item {
   readonly span?: SpanContext | undefined
 }
@@ -42,7 +49,8 @@ export function startTracing(
   log: Pick<FastifyBaseLogger, 'warn'>
 ) {
   const faults = findFaults(env)
-  // The library only warns of variables that it cannot read, and takes its defaults in their place.
+  // For a variable that it cannot read, the library only warns, and uses its default. Make that
+  // warning a fault.
   let report = (message: string) => {
     faults.push(`OpenTelemetry: ${message}`)
   }
@@ -51,14 +59,18 @@ export function startTracing(
   diag.setLogger(logger, { suppressOverrideMessage: true })
   const provider = new NodeTracerProvider({
     resource: defaultResource().merge(detectResources({ detectors: [ownDetector, envDetector] })),
-    // Its message about a URL quotes it, perhaps with a password.
+    // Do not make an exporter if there are faults: for a bad URL, its message quotes the URL, which
+    // can have a password.
     spanProcessors: faults.length > 0 ? [] : [new BatchSpanProcessor(new OTLPTraceExporter())]
   })
   if (faults.length > 0) throw new StartupFault([...new Set(faults)])
   report = (message) => log.warn({ detail: message }, 'spans cannot be sent')
   provider.register()
   return {
-    /** Makes a span for each request; register it before anything else. Sends the last spans when the application closes. */
+    /**
+     * Makes a span for each request, and sends the last spans when the application closes. Register
+     * this plugin before all others.
+     */
     requests: traceRequests(provider),
     /** Returns the context of the span of the request that is being handled, if there is one. */
     activeSpan: () => trace.getSpanContext(context.active()),
@@ -66,7 +78,7 @@ export function startTracing(
   }
 }
 
-/** Returns a line for each bad variable of which the library would not warn by its name. */
+/** Returns a line for each bad variable that the library would not report, or not by its name. */
 function findFaults(env: Record<string, string | undefined>): string[] {
   const faults: string[] = []
   if ((env.OTEL_TRACES_EXPORTER || 'otlp') !== 'otlp')
@@ -87,7 +99,10 @@ function findFaults(env: Record<string, string | undefined>): string[] {
   return faults
 }
 
-/** Returns whether a text lists header fields as OTEL_EXPORTER_OTLP_HEADERS does (W3C Baggage). */
+/**
+ * Returns whether a text is a list of header fields in the form of OTEL_EXPORTER_OTLP_HEADERS (W3C
+ * Baggage).
+ */
 function areHeaders(text: string): boolean {
   try {
     for (const field of text.split(',').filter((each) => each.trim() !== '')) {
@@ -102,10 +117,10 @@ function areHeaders(text: string): boolean {
   }
 }
 
-/** What the environment may replace. */
+/** These are attributes that the environment can replace. */
 const ownDetector = { detect: () => ({ attributes: { 'service.name': 'plant-store' } }) }
 
-/** Makes the plugin of requests. */
+/** Makes the plugin that makes the spans of requests. */
 function traceRequests(provider: NodeTracerProvider) {
   const instrumentation = new FastifyOtelInstrumentation({
     instrumentHooks: false,
@@ -115,17 +130,18 @@ function traceRequests(provider: NodeTracerProvider) {
       const { method, url, routeOptions } = request
       request.traceId = span.spanContext().traceId
       span.updateName(routeOptions.url === undefined ? method : `${method} ${routeOptions.url}`)
-      // Without the query string, which may hold anything.
+      // Leave out the query string, which can hold anything.
       span.setAttribute('url.path', url.replace(/\?.*/s, ''))
     }
   })
   return fp(async (app) => {
     await app.register(instrumentation.plugin())
-    // Its hook would mark every failure as an error, even a client's, and quote it. No route has such a hook of its own.
+    // Remove the onError hook that @fastify/otel adds to each route. It would mark every failure as
+    // an error, even a client's, and quote it. No route has an onError hook of its own.
     app.addHook('onRoute', (route) => {
       delete route.onError
     })
-    // The span ends after this, in the routes' own onSend.
+    // @fastify/otel ends the span later, in the route's own onSend.
     app.addHook('onSend', (request, _, payload, done) => {
       const { error, name: message } = request.failure ?? {}
       if (error === 500 || error === 503)
@@ -138,15 +154,16 @@ function traceRequests(provider: NodeTracerProvider) {
       const flushed = provider
         .shutdown()
         .catch((err) => app.log.warn({ err }, 'could not flush the last spans'))
-      // An unreachable collector must not hold up the end of the process.
+      // Do not wait longer for a collector that cannot be reached: the process must end.
       await Promise.race([flushed, sleep(2_000)])
     })
   })
 }
 
 /**
- * Returns the same store with a span around each attempt. It belongs to the trace of the first sampled request, so that
- * the sampler decides once, and is linked to all of them; without a sampled request there is no span.
+ * Returns the same store, with a span around each attempt. The span belongs to the trace of the
+ * first request that was sampled, so that the sampler decides only once, and it has links to all
+ * sampled requests. If no request was sampled, there is no span.
  */
 function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const tracer = trace.getTracer('plant-store')

@@ -5,16 +5,20 @@ import { readMigrationConfig } from '../config.ts'
 import type { DatabaseOptions } from '../database/url.ts'
 import { reportStartupFault, StartupFault } from '../startup-fault.ts'
 
-/** How long a migration waits for a lock. Not longer: while it waits for the table's, every create waits behind it. */
+/**
+ * How long an attempt waits for a lock. Do not make it longer: while an attempt waits for the lock
+ * on the table, every create waits behind it.
+ */
 const lockLimitMs = 1_000
-/** How long creates are left alone before the next attempt. */
+/** How long creates can run undisturbed before the next attempt. */
 const retryAfterMs = 1_000
 
 try {
   if (process.argv.length > 2) throw new StartupFault(['migrate takes no arguments'])
   const say = (line: string) => process.stderr.write(`plant-store: ${line}\n`)
   const { database, startupTimeoutMs } = readMigrationConfig(process.env)
-  // Not before: a variable that the driver reads when it is imported is a fault.
+  // Import this only now. The driver reads a variable when it is imported, and
+  // `readMigrationConfig` has checked that it is not set.
   const { checkServer, waitForDatabase } = await import('../database/checks.ts')
   const { exposedHost: host } = database
   if (host !== undefined)
@@ -28,8 +32,9 @@ try {
 }
 
 /**
- * Applies every migration that is missing, and returns their names. Waits for locks for up to `timeoutMs`. All that it sets and
- * locks belongs to one transaction: a pooler may run the next one in another session, and keep this one for somebody else.
+ * Applies every missing migration, and returns their names. Waits for locks for up to `timeoutMs`.
+ * All settings and locks belong to one transaction, because with a pooler the next transaction can
+ * be in another session, and this session can go to another client.
  */
 async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<string[]> {
   const deadline = performance.now() + timeoutMs
@@ -42,11 +47,13 @@ async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<st
     dir: fileURLToPath(new URL('../../migrations', import.meta.url)),
     direction: 'up' as const,
     migrationsTable: 'migrations',
-    // Its own transaction becomes a part of ours, which its commit or rollback ends.
+    // Our transaction is already open when the runner begins its own, so the two are one. The
+    // runner's commit or rollback ends it.
     singleTransaction: true,
-    // Its own lock would be the session's. Ours has the same number, so that an earlier release waits for it, too.
+    // The runner's own lock would belong to the session. Ours has the same number, so that an
+    // earlier release waits for it, too.
     noLock: true,
-    // The runner says in no other way which migration it has begun.
+    // Only the runner's log says which migration it has begun.
     log: (line: string) => {
       begun = /^### MIGRATION (\S+)/.exec(line)?.[1] ?? begun
     }
@@ -58,7 +65,8 @@ async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<st
         await client.query(`set local lock_timeout = ${lockLimitMs}`)
         await client.query(`select pg_advisory_xact_lock(${PG_MIGRATE_LOCK_ID})`)
         const done = await runner(options)
-        await client.query('commit') // Where nothing was missing, nothing has ended the transaction.
+        // If nothing was missing, the runner has not ended the transaction.
+        await client.query('commit')
         return done.map(({ name }) => name)
       } catch (error) {
         if ((error as { code?: string }).code !== '55P03')
@@ -75,7 +83,10 @@ async function migrate(database: DatabaseOptions, timeoutMs: number): Promise<st
   }
 }
 
-/** Returns the fault of a migration that has begun, with its name; before one has, the error itself. */
+/**
+ * Returns an error with the name of the migration that has failed, or the error itself if no
+ * migration has begun.
+ */
 function nameMigration(error: Error, name: string | undefined): Error {
   if (name === undefined) return error
   return new StartupFault([`the migration ${name} has failed: ${error.message.split('\n', 1)[0]}`])

@@ -1,4 +1,6 @@
-/** The public keys of an identity provider: a JWKS (RFC 7517, section 5), fetched and kept. */
+/**
+ * The public keys of an identity provider: a JWKS (RFC 7517, section 5) that is fetched and kept.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Counter, type Registry } from '@prometheus-io/client'
 import type { FastifyInstance } from 'fastify'
@@ -7,28 +9,45 @@ import { Failure } from '../failures.ts'
 import { addGauge, prefix } from '../metrics.ts'
 import { StartupFault } from '../startup-fault.ts'
 
-/** How often the keys are fetched: until then, a key that the provider withdraws is good. */
+/**
+ * How often the keys are fetched. A key that the provider withdraws stays valid until the next
+ * time.
+ */
 const refreshEveryMs = 60_000
-/** From one attempt to the next, so that made-up key ids do not flood the provider. */
+/**
+ * The shortest time between two attempts. Without it, tokens with made-up key ids could flood the
+ * provider.
+ */
 const coolDownMs = 5_000
 const retryAtStartMs = 500
-/** How many requests may wait for keys: each holds a connection, and one of the balancer's. */
+/**
+ * How many requests may wait for keys. Each of them holds a connection, here and at the load
+ * balancer.
+ */
 const mostWaiting = 64
-/** How long keys are kept while the provider is away. Nearly all tokens expire in less time. */
+/**
+ * How long keys stay in use while the provider is unavailable. Nearly all tokens expire earlier.
+ */
 const keptMs = 24 * 3_600_000
 const mostBytes = 2 ** 20
 
-/** Returns whether nobody can change what a URL gives on its way: https, or http here. */
+/**
+ * Returns whether nobody can change what a URL returns on its way: it must use https, or http on
+ * this machine.
+ */
 export function isSafeUrl(text: string): boolean {
   const { protocol, hostname, username, password } = URL.parse(text) ?? {}
   const isLocal = /^(localhost|127\.[\d.]+|\[::1\])$/.test(`${hostname}`)
   return (protocol === 'https:' || (protocol === 'http:' && isLocal)) && !username && !password
 }
 
-/** Reads a JWKS. Returns what finds a token's key; throws a StartupFault without a public key. */
+/**
+ * Reads a JWKS. Returns the function that finds a token's key. Throws a StartupFault if there is no
+ * public key.
+ */
 export function parseKeys(text: string): JWTVerifyGetKey {
   try {
-    // A private key in it is known to others, and a symmetric one verifies nothing that is public.
+    // Ignore private keys and symmetric keys: a JWKS is public, so others know them.
     const keys = JSON.parse(text).keys.filter(
       ({ kty, d }: { kty: string; d?: string }) => /^(RSA|EC|OKP)$/.test(kty) && d === undefined
     )
@@ -37,7 +56,10 @@ export function parseKeys(text: string): JWTVerifyGetKey {
   throw new StartupFault(['must be a JWKS with a public key, such as {"keys":[{"kty":"RSA",…}]}'])
 }
 
-/** Fetches a JWKS from its URL, or as the issuer says (OpenID Connect Discovery 1.0, section 4). */
+/**
+ * Fetches a JWKS from its URL, or from the one that the issuer's document names (OpenID Connect
+ * Discovery 1.0, section 4).
+ */
 export async function fetchKeys(issuer: string, url: string): Promise<string> {
   const signal = AbortSignal.timeout(coolDownMs)
   if (url) return JSON.stringify(await fetchJson(url, signal))
@@ -48,7 +70,7 @@ export async function fetchKeys(issuer: string, url: string): Promise<string> {
   return JSON.stringify(await fetchJson(jwks_uri, signal))
 }
 
-/** Fetches JSON of bounded size. A redirect is an error: it could lead anywhere. */
+/** Fetches JSON of bounded size. Throws for a redirect, which could lead anywhere. */
 async function fetchJson(url: string, signal: AbortSignal): Promise<unknown> {
   try {
     const { status, body } = await fetch(url, { signal, redirect: 'manual' })
@@ -67,7 +89,9 @@ async function fetchJson(url: string, signal: AbortSignal): Promise<unknown> {
   }
 }
 
-/** Adds the metrics of the keys: their age, and the counter of failed attempts, which it returns. */
+/**
+ * Adds the metrics of the keys: their age, and the counter of failed attempts, which it returns.
+ */
 function addKeyMetrics(registry: Registry, ageMs: () => number): Counter {
   const ageHelp = "Time since the identity provider's keys were fetched"
   addGauge(registry, 'jwt_keys_age_seconds', ageHelp, () => ageMs() / 1_000)
@@ -79,9 +103,10 @@ function addKeyMetrics(registry: Registry, ageMs: () => number): Counter {
 }
 
 /**
- * Follows the keys that `load` fetches until the application closes; its start waits up to
- * `timeoutMs` for them. Calls `onChange` when they change. Returns what finds a token's key. For an
- * unknown one it waits for newer keys, and rejects with KeysUnavailable if they cannot be had.
+ * Keeps the keys that `load` fetches up to date until the application closes. The application's
+ * start waits for them, for up to `timeoutMs`. Calls `onChange` when they change. Returns the
+ * function that finds a token's key. For an unknown key, it waits for newer keys; it rejects with
+ * KeysUnavailable if they cannot be fetched.
  */
 export function followProvider(
   app: FastifyInstance,
@@ -91,7 +116,9 @@ export function followProvider(
 ): JWTVerifyGetKey {
   let text: string | undefined
   let find: JWTVerifyGetKey | undefined
-  /** When the last attempt began, and the last good one: the keys are those of that time. */
+  /**
+   * When the last attempt began, and when the last successful one did. The keys are from that time.
+   */
   let triedAt = Number.NEGATIVE_INFINITY
   let knownAt = Number.NEGATIVE_INFINITY
   let attempt: Promise<Error | undefined> | undefined
@@ -107,7 +134,7 @@ export function followProvider(
     onChange()
   }
 
-  /** Fetches the keys. Resolves with why they cannot be had, if so. */
+  /** Fetches the keys once. Resolves with the error if they cannot be fetched. */
   async function tryNow(): Promise<Error | undefined> {
     const began = performance.now()
     triedAt = began
@@ -125,7 +152,7 @@ export function followProvider(
     return failure
   }
 
-  /** Fetches them after the cool-down. All who ask until they are there share the attempt. */
+  /** Fetches the keys when the cool-down is over. All who ask before that share the attempt. */
   function refresh() {
     const restMs = Math.max(0, triedAt + coolDownMs - performance.now())
     attempt ??= sleep(restMs, undefined, { ref: false })

@@ -1,4 +1,7 @@
-/** The tokens of an identity provider (JWT, RFC 7519): which are good, and who is their caller. */
+/**
+ * The tokens of an identity provider (JWT, RFC 7519): which of them are valid, and who their
+ * callers are.
+ */
 import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { errors, type JWTVerifyGetKey, jwtVerify } from 'jose'
@@ -14,25 +17,35 @@ export interface JwtOptions {
   readonly audience: string
   /** The claim that names the caller. */
   readonly claim: string
-  /** The JWKS, if it is configured; its URL, unless the issuer's document says it. */
+  /** The JWKS, if it is in the configuration. */
   readonly keys: Secret<JWTVerifyGetKey> | undefined
+  /** The URL of the JWKS; empty if the issuer's document names it. */
   readonly keysUrl: string
 }
 
-/** No symmetric ones: a public key could serve as their secret (RFC 8725, section 2.1). */
+/**
+ * The signature algorithms that are allowed. None of them is symmetric, because then the public key
+ * could serve as the secret (RFC 8725, section 2.1).
+ */
 const algorithms = 'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ')
-/** RFC 9068, section 2.1, and what most providers write. A logout+jwt is no access token. */
+/**
+ * The allowed types of a token: that of RFC 9068, section 2.1, and what most providers write. For
+ * example, a logout+jwt is not an access token.
+ */
 const types = /^((application\/)?at\+jwt|jwt)$/i
-/** By how many seconds the clocks of the provider and of this machine may differ. */
+/** How many seconds the clocks of the provider and of this machine may differ. */
 const clockTolerance = 10
-/** How many good tokens are remembered, at some 400 bytes each. */
+/** How many valid tokens are remembered. Each takes about 400 bytes. */
 const mostRemembered = 20_000
 
-/** OpenID Connect has up to 255 ASCII characters. "(none)" and "(other)" are labels of metrics. */
+/**
+ * The form of a caller's name in a claim: up to 255 ASCII characters, as in OpenID Connect.
+ * Brackets are left out, because "(none)" and "(other)" are labels of metrics.
+ */
 const claimedName = /^[A-Za-z0-9!#$%&'*+,\-./:;=?@^_|~]{1,255}$/
 const rule = "1 to 255 letters, digits or any of !#$%&'*+,-./:;=?@^_|~"
 
-/** What is wrong with a token, by the code of the error, or by the claim. */
+/** What is wrong with a token, by the code of the error or by the name of the claim. */
 const reasons: Record<string, string> = {
   ERR_JOSE_ALG_NOT_ALLOWED: 'is signed by an algorithm that is not allowed',
   ERR_JWKS_MULTIPLE_MATCHING_KEYS: 'does not name its key',
@@ -45,9 +58,10 @@ const reasons: Record<string, string> = {
 }
 
 /**
- * Makes an application accept the tokens of a provider, beside those that `findListed` knows. Its
- * start waits up to `timeoutMs` for the keys. Returns what finds the caller of a token: it throws
- * InvalidToken, UnacceptableCaller or KeysUnavailable if it can say more than that there is none.
+ * Makes an application accept the tokens of a provider, besides those that `findListed` knows. The
+ * application's start waits for the keys, for up to `timeoutMs`. Returns the function that finds
+ * the caller of a token. It throws InvalidToken, UnacceptableCaller or KeysUnavailable if there is
+ * more to say than that no caller was found.
  */
 export function acceptJwt(
   app: FastifyInstance,
@@ -56,9 +70,13 @@ export function acceptJwt(
   findListed: FindCaller
 ): FindCaller {
   const { issuer, keys, keysUrl } = options
-  /** The callers of good tokens and their ends in ms, by digests (SHA-256), the oldest first. */
+  /**
+   * The callers of valid tokens and when these expire, in ms, by the SHA-256 digests of the tokens.
+   * The oldest come first.
+   */
   let remembered = new Map<string, { caller: string; until: number }>()
-  // The key of some may be withdrawn. A token that is being verified goes into the former map.
+  // Forget all tokens, because the key of some may have been withdrawn. A token that is just being
+  // verified is added to the former map, which nothing reads.
   const forget = () => {
     remembered = new Map()
   }
@@ -92,8 +110,8 @@ export function acceptJwt(
 }
 
 /**
- * Checks a token by RFC 8725. Resolves with its caller and its end in ms, or with undefined if its
- * form or its signature is not good. Rejects with a Failure that says more.
+ * Checks a token by RFC 8725. Resolves with its caller and when it expires, in ms; or with
+ * undefined if its form or its signature is bad. Rejects with a Failure if there is more to say.
  */
 async function check(token: string, findKey: JWTVerifyGetKey, options: JwtOptions) {
   const { issuer, audience, claim } = options
@@ -109,7 +127,7 @@ async function check(token: string, findKey: JWTVerifyGetKey, options: JwtOption
 
 function throwFailure(error: Error): undefined {
   if (error instanceof Failure) throw error
-  // It is the key's fault, which has fewer than 2,048 bits for instance.
+  // The key is at fault: for example, it has fewer than 2,048 bits.
   if (!(error instanceof errors.JOSEError)) throw new Failure('KeysUnavailable', { cause: error })
   const ofClaim = error instanceof errors.JWTClaimValidationFailed
   const reason = reasons[ofClaim ? error.claim : error.code]

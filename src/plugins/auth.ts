@@ -1,4 +1,7 @@
-/** Authentication: the bearer token of each request, its caller, and how many requests a second a caller may make. */
+/**
+ * Authentication: checks the bearer token of each request, finds its caller, and limits how many
+ * requests a second a caller may make.
+ */
 import bearerAuth from '@fastify/bearer-auth'
 import rateLimit from '@fastify/rate-limit'
 import type { onRequestHookHandler } from 'fastify'
@@ -12,16 +15,25 @@ import { type FindCaller, isTokenShaped, parseTokens } from '../tokens.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Refuses a request without a valid token, or beyond its caller's rate, before any of its body is read. */
+    /**
+     * Refuses a request that has no valid token, or whose caller exceeds its rate, before any of
+     * the body is read.
+     */
     authenticate: onRequestHookHandler
   }
   interface FastifyRequest {
-    /** The name that the list or a claim gives to the request's token; empty until it is good. */
+    /**
+     * The caller's name, from the list of tokens or from a claim. It is empty until the token has
+     * been verified.
+     */
     caller: string
   }
 }
 
-/** More callers than can make a request in one second, so that none loses its count meanwhile. */
+/**
+ * This is more than the number of callers that can make a request within one second, so no caller's
+ * count is dropped too early.
+ */
 const mostCallersOfSecond = 50_000
 
 export default fp<Config>(async (app, config) => {
@@ -43,7 +55,8 @@ export default fp<Config>(async (app, config) => {
   app.decorateRequest('caller', '')
   await app.register(bearerAuth, {
     addHook: false,
-    specCompliance: 'rfc6749', // the scheme's name in any case (RFC 9110, section 11.1)
+    // The scheme's name may be written in any case (RFC 9110, section 11.1).
+    specCompliance: 'rfc6749',
     verifyErrorLogLevel: 'trace',
     keys: [],
     auth: async (token, request) => {
@@ -58,7 +71,8 @@ export default fp<Config>(async (app, config) => {
       max: perSecond,
       timeWindow: 1_000,
       cache: mostCallersOfSecond,
-      enableDraftSpec: true, // the IETF draft "RateLimit header fields for HTTP", version 6
+      // Send the header fields of the IETF draft "RateLimit header fields for HTTP", version 6.
+      enableDraftSpec: true,
       keyGenerator: ({ caller }) => caller,
       errorResponseBuilder: () => new Failure('RateLimited')
     })
@@ -74,7 +88,10 @@ export default fp<Config>(async (app, config) => {
   })
 })
 
-/** Returns the failure of a request without a valid bearer token, with its challenge (RFC 6750, section 3). */
+/**
+ * Returns the failure of a request without a valid bearer token, with its challenge (RFC 6750,
+ * section 3).
+ */
 function toAuthFailure(authorization = ''): Failure {
   const [scheme = '', ...rest] = authorization.split(' ')
   if (scheme.toLowerCase() !== 'bearer') return challenge('MissingToken')
@@ -89,7 +106,10 @@ const challenge = (name: FailureName, code = '', message?: string) =>
     headers: { 'www-authenticate': `Bearer realm="plant-store"${code}` }
   })
 
-/** Returns the failure of a look-up: what it throws is no fault of the token, unless it says so. */
+/**
+ * Returns the failure for what a look-up of a token has thrown. If it is not a Failure, the service
+ * is at fault and not the token.
+ */
 function toLookUpFailure(thrown: unknown): Failure {
   if (!(thrown instanceof Failure))
     return new Failure('Internal', { cause: thrown, outcome: 'none' })

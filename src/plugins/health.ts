@@ -1,4 +1,7 @@
-/** The probes of an orchestrator or a balancer, which never query the database (docs/decisions.md), and how a shutdown begins. */
+/**
+ * The probes for an orchestrator or a load balancer, and the first part of a shutdown. The probes
+ * never query the database (docs/decisions.md).
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -7,9 +10,16 @@ import { Failure } from '../failures.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Adds the probes to an application, such as one at another port: there, too, they speak for this one. */
+    /**
+     * Adds the probes to an application. Even on another application, at another port, they report
+     * the state of this one.
+     */
     addProbes(to: FastifyInstance): void
-    /** Serves for `delayMs`, while balancers notice that it is not ready. Then serves for `noticeMs`. Call `close` afterwards. */
+    /**
+     * Reports that the application is not ready, and serves for `delayMs`, so that load balancers
+     * notice it. Then serves for `noticeMs` and makes each response the last one on its connection.
+     * Call `close` afterwards.
+     */
     announceShutdown(delayMs: number): Promise<void>
   }
 }
@@ -20,7 +30,7 @@ export default fp(async (app) => {
     to.get('/livez', () => ({ status: 'alive' }))
     to.get('/readyz', () => {
       if (isShuttingDown) throw new Failure('NotReady', { message: 'the service is shutting down' })
-      // Another port can respond before this one listens.
+      // Another port can respond before this application listens.
       if (to !== app && !app.server.listening) throw new Failure('NotReady')
       return { status: 'ready' }
     })

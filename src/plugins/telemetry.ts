@@ -1,4 +1,7 @@
-/** What operators see of requests: how long each took, how it ended and for whom, and its line in the log. */
+/**
+ * What operators see of requests: how long each took, how it ended, who its caller was, and its
+ * line in the log.
+ */
 import { Counter, Histogram } from '@prometheus-io/client'
 import type { FastifyBaseLogger, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
@@ -7,7 +10,7 @@ import { findForwardedFor, findTraceId } from '../http/head.ts'
 import type { OwnLogger } from '../log.ts'
 import { addGauge, prefix } from '../metrics.ts'
 
-/** Register it after the routes of the interface. */
+/** Register this plugin after the routes of the interface. */
 export default fp(async (app) => {
   const { connections, metrics, routes, server } = app
   const registers = [metrics]
@@ -25,21 +28,26 @@ export default fp(async (app) => {
   const labelOf = limitCallers()
   const requests = new Counter({
     name: `${prefix}http_requests_total`,
-    help: "Requests by their token's caller, (none) without a valid one, (other) beyond the first 200, and by how they ended: Success, a failure's name, or ClientLeft",
+    help:
+      "Requests by their token's caller, (none) without a valid one, (other) beyond the first " +
+      "200, and by how they ended: Success, a failure's name, or ClientLeft",
     labelNames: ['caller', 'result'],
     registers
   })
   const durations = new Histogram({
     name: `${prefix}http_request_duration_seconds`,
-    help: "Time from a request's header to the end of its response; failure is the response's number, 0 for a success",
+    help:
+      "Time from a request's header to the end of its response; failure is the response's number, " +
+      '0 for a success',
     labelNames: ['route', 'method', 'failure'],
     registers,
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
   })
-  // Prometheus must see a series at 0 first: one that begins with its first failure shows no increase.
+  // Prometheus must see each series at 0 first. If a series begins with its first failure, it shows
+  // no increase.
   for (const { url: route, method } of routes.filter(({ isApi }) => isApi))
     for (const failure of [0, 500, 503]) durations.zero({ route, method, failure })
-  // There is no request to measure.
+  // These failures belong to no request that could be measured.
   server.on('rejected', ({ error: failure, name: errorName, message }: Failure, origin: object) => {
     requests.inc({ caller: noCaller, result: errorName })
     logger.info({ ...origin, failure, errorName }, message)
@@ -61,12 +69,16 @@ export default fp(async (app) => {
   })
 })
 
-const noCaller = '(none)' // no caller has a name with brackets
+/** The label of requests without a caller. No caller's name has brackets. */
+const noCaller = '(none)'
 
-/** Callers with series of their own: an identity provider may know many more. */
+/** How many callers have series of their own. An identity provider can know many more callers. */
 const mostCallers = 200
 
-/** Returns a function that makes a caller's label: "(other)" for those after the first ones. */
+/**
+ * Returns a function that returns the label of a caller. It is "(other)" once so many callers have
+ * been seen.
+ */
 function limitCallers() {
   const first = new Set([noCaller])
   return (caller: string) => {
@@ -75,28 +87,32 @@ function limitCallers() {
   }
 }
 
-/** All others count as one: clients choose them, and each would be a series of its own. */
+/**
+ * The methods with series of their own. Clients can choose any other name, and each would be a new
+ * series.
+ */
 const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
 
-/** Logs a response that was sent or given up, but for the success of a caller. */
+/** Logs a response that was sent or given up. `logSuccess` logs the success of a caller instead. */
 function logReply(logger: FastifyBaseLogger, line: Line, failure: Failure | null, isSent: boolean) {
-  // The client got no failure, and its plant may be stored.
+  // Leave out the failure: the client did not get one, and its plant may be stored.
   const unsent = { ...line, failure: undefined, errorName: undefined }
   if (!isSent) logger.info(unsent, 'the client left before its response')
-  // Probes come every second, and matter only when they fail.
+  // Probes come every second, and are interesting only if they fail.
   else if (!failure) logger.debug(line, 'responded')
   else if (failure.error === 500) logger.error({ ...line, err: failure }, failure.message)
   else if (failure.error === 503) logger.warn({ ...line, cause: failure.cause }, failure.message)
   else logger.info({ ...line, cause: failure.cause }, failure.message)
 }
 
-/** Any logger of Fastify, which may be our own. */
+/** Any logger that Fastify can have. It may be our own. */
 type AnyLogger = FastifyBaseLogger &
   Partial<Pick<OwnLogger, 'bindings' | 'isLevelEnabled' | 'writeLine'>>
 
 /**
- * Returns what logs the success of a caller. Into our own logger it writes the line as pino would, whose generic serialisation
- * takes several times as long. A child with fields of its own, and any other logger, get an object.
+ * Returns the function that logs the success of a caller. With our own logger, it writes the line
+ * itself, in pino's form: pino's general serialisation takes several times as long. A child logger
+ * with bindings, or any other logger, gets an object.
  */
 function createSuccessLog(logger: AnyLogger): (line: Line) => void {
   const { writeLine } = logger
@@ -112,7 +128,7 @@ function createSuccessLog(logger: AnyLogger): (line: Line) => void {
 
 type Line = ReturnType<typeof describeReply>
 
-/** Returns the fields of a request's line. */
+/** Returns what a request's line in the log says. */
 function describeReply({ request, elapsedTime }: FastifyReply) {
   const { id, headers, method, caller, failure, ip } = request
   return {
@@ -124,7 +140,7 @@ function describeReply({ request, elapsedTime }: FastifyReply) {
     failure: failure?.error ?? 0,
     errorName: failure?.name,
     durationMs: Math.round(elapsedTime * 1000) / 1000,
-    /** Undefined once its socket is destroyed. */
+    /** This is undefined once the socket is destroyed. */
     client: ip as string | undefined,
     forwardedFor: findForwardedFor(headers)
   }
