@@ -1,4 +1,4 @@
-/** At the port of the metrics, readiness fails until the service listens at its own. */
+/** The probes at the metrics' port: readiness fails until the service listens at its own port. */
 import t from 'tap'
 import { readConfig } from '../src/config.ts'
 import { createBareApp } from '../src/http/bare-app.ts'
@@ -24,5 +24,9 @@ t.test('readiness', async (t) => {
   const readiness = () => send(`http://127.0.0.1:${METRICS_PORT}/readyz`, { method: 'GET' })
   t.strictSame(await readiness(), failure('NotReady'))
   await app.listen({ host: '127.0.0.1', port: 0 })
-  t.strictSame(await readiness(), { status: 200, headers: everyResponse, body: '{"status":"ready"}' })
+  t.strictSame(await readiness(), {
+    status: 200,
+    headers: everyResponse,
+    body: '{"status":"ready"}'
+  })
 })

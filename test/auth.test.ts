@@ -1,4 +1,4 @@
-/** Who may create plants: each request by its own Authorization, and each caller at its own rate. */
+/** Who may create plants: what each Authorization gets, and how often a caller may create. */
 import { hash } from 'node:crypto'
 import t from 'tap'
 import { type App, ask, build } from './support/build.ts'
@@ -11,7 +11,8 @@ const alice = 'alice-secret-0123456789'
 const alice2 = 'alice-second-secret-0123456789'
 const bobby = 'bobby-secret-0123456789'
 const nobody = 'nobodys-secret-0123456789'
-const AUTH_TOKENS = `alice:${alice}, alice:${alice2},bobby:sha256:${hash('sha256', bobby).toUpperCase()},${nobody}`
+const digest = hash('sha256', bobby).toUpperCase()
+const AUTH_TOKENS = `alice:${alice}, alice:${alice2},bobby:sha256:${digest},${nobody}`
 
 const app = await build(t, { env: { AUTH_TOKENS } })
 let lastCaller = ''
@@ -20,7 +21,7 @@ app.addHook('onSend', async ({ caller }) => {
 })
 
 let lastId = 0
-/** Sends a create with this Authorization, and returns its response. */
+/** Sends a create with this Authorization, and returns the response. */
 const create = (app: App, authorization: string | undefined, more: Record<string, string> = {}) => {
   const { authorization: _, ...others } = headers
   const fields = { ...others, ...more, ...(authorization !== undefined && { authorization }) }
@@ -71,26 +72,32 @@ t.test('RATE_LIMIT', async (t) => {
   const granted = { ...created, headers: { ...created.headers, ...left } }
   const refused = failure('RateLimited', { headers: left })
 
-  t.test('a burst by both secrets of a caller: one a second is stored, others get 429', async (t) => {
-    const began = performance.now()
-    const responses: Reply[] = []
-    for (let count = 0; count < 100; count++)
-      responses.push(await create(limited, `Bearer ${count % 2 ? alice : alice2}`))
-    const seconds = (performance.now() - began) / 1_000
-    const others = responses.filter(({ headers }) => 'error-name' in headers)
-    for (const response of others) t.strictSame(response, refused)
-    const served = responses.filter((response) => !others.includes(response))
-    t.strictSame(served[0], granted)
-    // A slow machine takes seconds for the burst, and each of them grants one more.
-    t.ok(served.length <= 1 + seconds, `${served.length} in ${seconds} s`)
-    t.equal(store.rows.size, served.length)
-  })
+  t.test(
+    'a burst by both secrets of a caller: one a second is stored, others get 429',
+    async (t) => {
+      const began = performance.now()
+      const responses: Reply[] = []
+      for (let count = 0; count < 100; count++)
+        responses.push(await create(limited, `Bearer ${count % 2 ? alice : alice2}`))
+      const seconds = (performance.now() - began) / 1_000
+      const others = responses.filter(({ headers }) => 'error-name' in headers)
+      for (const response of others) t.strictSame(response, refused)
+      const served = responses.filter((response) => !others.includes(response))
+      t.strictSame(served[0], granted)
+      // On a slow machine the burst takes seconds, and each second allows one more request.
+      t.ok(served.length <= 1 + seconds, `${served.length} in ${seconds} s`)
+      t.equal(store.rows.size, served.length)
+    }
+  )
 
-  t.test('another caller has a rate of its own, which only requests with its token use up', async (t) => {
-    for (let count = 0; count < 20; count++)
-      t.strictSame(await create(limited, 'Bearer AAAA', { 'idempotency-key': '' }), wrong)
-    t.strictSame(await create(limited, `Bearer ${bobby}`), granted)
-  })
+  t.test(
+    'another caller has a rate of its own, which only requests with its token use up',
+    async (t) => {
+      for (let count = 0; count < 20; count++)
+        t.strictSame(await create(limited, 'Bearer AAAA', { 'idempotency-key': '' }), wrong)
+      t.strictSame(await create(limited, `Bearer ${bobby}`), granted)
+    }
+  )
 
   t.test('after Retry-After the caller is served again', async (t) => {
     const ask = () => create(limited, `Bearer ${alice}`)

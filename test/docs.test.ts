@@ -1,4 +1,4 @@
-/** The interface's document for machines, the page for people, and the names that both sides of a document share. */
+/** The OpenAPI document, the page for people, and the names that both sides of a document share. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -30,7 +30,10 @@ t.test('the document needs no token, and describes POST /plants', async (t) => {
   t.strictSame(response, json)
   t.strictSame(await get('/openapi.json', 'HEAD'), { ...json, body: '' })
   const document = JSON.parse(body)
-  t.match(document, { openapi: /^3\.1\.\d$/, info: { title: 'Plant Store', version: /^\d+\.\d+\.\d+$/ } })
+  t.match(document, {
+    openapi: /^3\.1\.\d$/,
+    info: { title: 'Plant Store', version: /^\d+\.\d+\.\d+$/ }
+  })
   t.match(document, { servers: [{ url: '/v1' }], security: [{ bearer: [] }] })
   const { securitySchemes, schemas } = document.components
   t.match(securitySchemes.bearer, { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' })
@@ -38,7 +41,8 @@ t.test('the document needs no token, and describes POST /plants', async (t) => {
   t.equal(post.operationId, 'createPlant')
   t.match(post.parameters, [{ name: 'Idempotency-Key', in: 'header', schema: { type: 'string' } }])
   t.strictSame(Object.keys(post.responses), ['200', '400'])
-  const schemaOf = ({ content }: { content: object }) => JSON.stringify(content).match(/#\/[^"]+/)?.[0]
+  const schemaOf = ({ content }: { content: object }) =>
+    JSON.stringify(content).match(/#\/[^"]+/)?.[0]
   const responses = [post.requestBody, post.responses[200], post.responses[400]]
   t.strictSame(
     responses.map(schemaOf),
@@ -46,7 +50,11 @@ t.test('the document needs no token, and describes POST /plants', async (t) => {
   )
   const text = { type: 'string' }
   t.match(schemas.NewPlant, { type: 'object', required: ['id', 'name'] })
-  t.match(schemas.NewPlant.properties, { id: { type: 'integer', format: 'int64' }, name: text, tag: text })
+  t.match(schemas.NewPlant.properties, {
+    id: { type: 'integer', format: 'int64' },
+    name: text,
+    tag: text
+  })
   t.match(schemas.Plant, { required: ['name'], properties: { name: text, tag: text } })
   t.match(schemas.Error, {
     required: ['error', 'message'],
@@ -65,27 +73,36 @@ t.test('each failure is an example, with the body that the service sends', async
   }
 })
 
-t.test('the page for people: from its own origin, with nothing inline; DOCS=off hides it', async (t) => {
-  const hidden = await build(t, { env: { DOCS: 'off' } })
-  for (const path of ['/docs', '/docs/']) {
-    const { status, headers: fields, body } = await get(path)
-    t.match({ status, type: fields['content-type'] }, { status: 200, type: 'text/html; charset=utf-8' })
-    t.match(fields['content-security-policy'], /^default-src 'none'; script-src 'self'; style-src 'self'; /)
-    t.notMatch(fields['content-security-policy'], /unsafe|https?:|\*/)
-    t.notMatch(body, /<style|style=|<script(?![^>]*src=)|\son\w+=|https?:/)
-    const links = [...body.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, link]) => link as string)
-    t.ok(links.length > 0)
-    for (const link of links) {
-      const { pathname } = new URL(link, `http://test${path}`)
-      t.match(pathname, /^\/docs\/static\//)
-      t.equal((await get(pathname)).status, 200, link)
+t.test(
+  'the page for people: from its own origin, with nothing inline; DOCS=off hides it',
+  async (t) => {
+    const hidden = await build(t, { env: { DOCS: 'off' } })
+    for (const path of ['/docs', '/docs/']) {
+      const { status, headers: fields, body } = await get(path)
+      t.match(
+        { status, type: fields['content-type'] },
+        { status: 200, type: 'text/html; charset=utf-8' }
+      )
+      t.match(
+        fields['content-security-policy'],
+        /^default-src 'none'; script-src 'self'; style-src 'self'; /
+      )
+      t.notMatch(fields['content-security-policy'], /unsafe|https?:|\*/)
+      t.notMatch(body, /<style|style=|<script(?![^>]*src=)|\son\w+=|https?:/)
+      const links = [...body.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, link]) => link as string)
+      t.ok(links.length > 0)
+      for (const link of links) {
+        const { pathname } = new URL(link, `http://test${path}`)
+        t.match(pathname, /^\/docs\/static\//)
+        t.equal((await get(pathname)).status, 200, link)
+      }
+      t.strictSame(await get(path, 'GET', hidden), failure('NotFound'))
     }
-    t.strictSame(await get(path, 'GET', hidden), failure('NotFound'))
+    const { status, body } = await get('/openapi.json', 'GET', hidden)
+    t.equal(status, 200)
+    t.notOk(body.includes('JWT'), 'nothing of tokens that it does not take')
   }
-  const { status, body } = await get('/openapi.json', 'GET', hidden)
-  t.equal(status, 200)
-  t.notOk(body.includes('JWT'), 'nothing of tokens that it does not take')
-})
+)
 
 t.test('a file of the page can be kept by a browser, and asked for in parts', async (t) => {
   const fetch = (headers: Record<string, string>) =>
@@ -104,7 +121,11 @@ t.test('a file of the page can be kept by a browser, and asked for in parts', as
   const part = await fetch({ range: 'bytes=0-3' })
   t.strictSame([part.status, part.body], [206, whole.body.slice(0, 4)])
   t.match(part.headers, { 'content-range': `bytes 0-3/${whole.body.length}` })
-  t.equal((await fetch({ range: 'lines=1' })).body, whole.body, 'a range of another unit is ignored')
+  t.equal(
+    (await fetch({ range: 'lines=1' })).body,
+    whole.body,
+    'a range of another unit is ignored'
+  )
 })
 
 /** Returns the different names that a pattern finds in a file, in order. */
@@ -117,7 +138,10 @@ t.test('the pages name all failures, fields and settings, and no others', async 
   const failures = await namesIn('docs/errors.md', /^\|\d+\|(\w+)/gm)
   t.strictSame(failures, Object.keys(failureNumbers).sort())
   const { NewPlant } = JSON.parse((await get('/openapi.json')).body).components.schemas
-  t.strictSame(await namesIn('README.md', /^\|`(\w+)`\|/gm), Object.keys(NewPlant.properties).sort())
+  t.strictSame(
+    await namesIn('README.md', /^\|`(\w+)`\|/gm),
+    Object.keys(NewPlant.properties).sort()
+  )
   const settings = await namesIn('.env.example', /^#?([A-Z][A-Z0-9_]+)=/gm)
   const read = await namesIn('src/config.ts', /^ {2}([A-Z][A-Z_]+): /gm)
   t.strictSame(

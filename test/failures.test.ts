@@ -1,4 +1,7 @@
-/** Promise 2: whatever a handler or a hook throws, the client gets a failure of the catalogue, and nothing of the cause. */
+/**
+ * Promise 2: whatever a handler or a hook throws, the client gets a failure of the catalogue, and
+ * learns nothing of the cause.
+ */
 import t from 'tap'
 import { Failure } from '../src/failures.ts'
 import type { PlantStore } from '../src/plants/repository.ts'
@@ -10,14 +13,18 @@ const secret = 'hush'
 const httpError = (statusCode: number) => Object.assign(new Error(secret), { statusCode })
 const internal = failure('Internal', { headers: { 'write-outcome': 'unknown' } })
 
-/** What is thrown, and what its client gets. */
+/** What is thrown, and what the client gets. */
 const thrown: [title: string, value: unknown, reply: Reply][] = [
   ['an error', new Error(secret), internal],
   ['a text', secret, internal],
   ['nothing', undefined, internal],
   ['null', null, internal],
   ['an object', { secret }, internal],
-  ['a status code that is no number', Object.assign(new Error(secret), { statusCode: 'x' }), internal],
+  [
+    'a status code that is no number',
+    Object.assign(new Error(secret), { statusCode: 'x' }),
+    internal
+  ],
   ...[200, 302, 399, 500, 503, 599].map((code): [string, unknown, Reply] => [
     `an error with ${code}`,
     httpError(code),
@@ -75,25 +82,30 @@ t.test('what is thrown becomes a failure of the catalogue', async (t) => {
     }
 })
 
-t.test('a store that fails a plant: its client is told what is known, and nothing more', async (t) => {
-  let error = new Error(secret)
-  const fail: PlantStore['insert'] = async (rows) => rows.map(() => ({ kind: 'refused', error }))
-  const app = await build(t, { store: { ...createMemoryStore(), insert: fail, insertEach: fail } })
-  const report = (code: string) =>
-    Object.assign(new Error(secret), { code, severity: 'ERROR', detail: secret })
-  const cases: [error: Error, reply: Reply][] = [
-    [report('23514'), failure('Internal')], // no constraint: a partition is missing
-    [Object.assign(report('23514'), { constraint: 'rule' }), failure('RefusedPlant')],
-    [report('22001'), failure('RefusedPlant')],
-    [Object.assign(report('23502'), { column: 'soil' }), failure('Internal')],
-    [Object.assign(report('23502'), { column: 'name' }), failure('RefusedPlant')],
-    [new Error(secret), failure('Internal')]
-  ]
-  for (const [index, [each, reply]] of cases.entries()) {
-    error = each
-    t.strictSame(await create(app, { id: index, name: 'n' }), reply, JSON.stringify(error))
+t.test(
+  'a store that fails a plant: its client is told what is known, and nothing more',
+  async (t) => {
+    let error = new Error(secret)
+    const fail: PlantStore['insert'] = async (rows) => rows.map(() => ({ kind: 'refused', error }))
+    const app = await build(t, {
+      store: { ...createMemoryStore(), insert: fail, insertEach: fail }
+    })
+    const report = (code: string) =>
+      Object.assign(new Error(secret), { code, severity: 'ERROR', detail: secret })
+    const cases: [error: Error, reply: Reply][] = [
+      [report('23514'), failure('Internal')], // no constraint: a partition is missing
+      [Object.assign(report('23514'), { constraint: 'rule' }), failure('RefusedPlant')],
+      [report('22001'), failure('RefusedPlant')],
+      [Object.assign(report('23502'), { column: 'soil' }), failure('Internal')],
+      [Object.assign(report('23502'), { column: 'name' }), failure('RefusedPlant')],
+      [new Error(secret), failure('Internal')]
+    ]
+    for (const [index, [each, reply]] of cases.entries()) {
+      error = each
+      t.strictSame(await create(app, { id: index, name: 'n' }), reply, JSON.stringify(error))
+    }
   }
-})
+)
 
 t.test('what a read throws says nothing of storing', async (t) => {
   const app = await build(t)

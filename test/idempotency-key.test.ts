@@ -1,4 +1,4 @@
-/** The Idempotency-Key: which key a field's value is. */
+/** The Idempotency-Key: which key the value of the header field means. */
 import t from 'tap'
 import { parseIdempotencyKey } from '../src/http/head.ts'
 

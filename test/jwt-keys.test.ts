@@ -1,4 +1,4 @@
-/** The keys of an identity provider, while hours pass. */
+/** The keys of an identity provider, while hours of virtual time pass. */
 import { randomUUID } from 'node:crypto'
 import { Registry } from '@prometheus-io/client'
 import type { FastifyInstance } from 'fastify'
@@ -12,12 +12,13 @@ t.test('keys are kept for a day while the provider is away, and are back with it
   let now = 0
   Object.assign(performance, { now: () => now })
   t.teardown(() => Reflect.deleteProperty(performance, 'now'))
-  // The waits of the keys alone do not keep a process.
+  // The timers of the keys alone do not keep the process alive.
   const keep = setInterval(() => {}, hourMs)
   t.teardown(() => clearInterval(keep))
   const hooks: Record<string, () => Promise<unknown>> = {}
   const log = { info() {}, warn() {} }
-  const addHook = (name: string, hook: () => Promise<unknown>) => Object.assign(hooks, { [name]: hook })
+  const addHook = (name: string, hook: () => Promise<unknown>) =>
+    Object.assign(hooks, { [name]: hook })
   const key = makeKey()
   let isAway = false
   let changes = 0
@@ -34,7 +35,10 @@ t.test('keys are kept for a day while the provider is away, and are back with it
   isAway = true
   for (const hours of [1, 23]) {
     now = hours * hourMs
-    await t.rejects(findKey(randomUUID()), { name: 'KeysUnavailable', message: /keys are unavailable/ })
+    await t.rejects(findKey(randomUUID()), {
+      name: 'KeysUnavailable',
+      message: /keys are unavailable/
+    })
     t.ok(await findKey(key.kid), `${hours} hours`)
   }
   t.equal(changes, 1)
@@ -53,7 +57,12 @@ t.test('keys are kept for a day while the provider is away, and are back with it
 
 t.test('keys come by https, or from this machine', async (t) => {
   const good = ['https://a.test', 'http://127.0.0.1:1/', 'http://localhost/a?b', 'http://[::1]/']
-  const bad = ['http://a.test', 'http://127.0.0.1.a.test/', 'http://localhost.a.test', 'https://u@a.test']
+  const bad = [
+    'http://a.test',
+    'http://127.0.0.1.a.test/',
+    'http://localhost.a.test',
+    'https://u@a.test'
+  ]
   for (const url of good) t.ok(isSafeUrl(url), url)
   for (const url of [...bad, 'https://u:p@a.test', 'ftp://localhost', 'data:,{}', 'a.test', ''])
     t.notOk(isSafeUrl(url), url)

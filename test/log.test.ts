@@ -1,4 +1,7 @@
-/** The log's loggers: made as often as one likes, and the application's lines go to the one that it was given. */
+/**
+ * The loggers: a process can make any number of them, and the lines of an application go to the one
+ * that it was given.
+ */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import t from 'tap'

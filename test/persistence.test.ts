@@ -1,4 +1,4 @@
-/** What happens to a connection after a response, as a table. test/promises proves it on real sockets. */
+/** What happens to a connection after a response. test/promises proves it on real sockets. */
 import type { IncomingMessage } from 'node:http'
 import t from 'tap'
 import { Failure } from '../src/failures.ts'

@@ -1,4 +1,4 @@
-/** The access tokens: how a list of them is read. */
+/** The bearer tokens: how a list of them is read. */
 import { execFileSync } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ const digest = hash('sha256', one)
 const longest = `${'a'.repeat(59)}._-9Z`
 const everyCharacter = 'AZaz09-._~+/===='
 
-/** A list, and the callers of two secrets. */
+/** A list of tokens, and the callers of two secrets. */
 const good: [list: string, first: string, second?: string][] = [
   [one, 'default'],
   [`shop:${one}`, 'shop'],
@@ -38,7 +38,8 @@ t.test('each entry names the caller of its secret', async (t) => {
 
 const badName = 'has a bad name: 1 to 64 letters, digits, ".", "_" or "-", and not "sha256"'
 const badDigest = 'must have 64 hex digits after "sha256:"'
-const badSecret = 'must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
+const badSecret =
+  'must have a secret of 16 or more letters, digits or "-._~+/", "=" only at its end'
 const repeated = 'repeats the secret of another name'
 
 const bad: [list: string, ...faults: string[]][] = [
@@ -70,7 +71,8 @@ const bad: [list: string, ...faults: string[]][] = [
 ]
 
 t.test('each entry that breaks a rule has a line, without its secret', async (t) => {
-  for (const [list, ...faults] of bad) t.throws(() => parseTokens(list), new StartupFault(faults), list)
+  for (const [list, ...faults] of bad)
+    t.throws(() => parseTokens(list), new StartupFault(faults), list)
 })
 
 t.test('a token made as docs/running.md says is recognised by its entry', async (t) => {

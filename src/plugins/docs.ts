@@ -80,8 +80,8 @@ const aboutKey =
   'gets the same response again. A key counts for one caller and one id, and never expires.'
 const aboutReplay = 'true: an earlier request with this Idempotency-Key had stored the plant.'
 const aboutOutcome =
-  'Of a create, with 429, 500 and 503: this request has stored nothing (none), or may have stored ' +
-  'the plant (unknown). An earlier attempt may have stored it all the same.'
+  'Of a create, with 429, 500 and 503: this request has stored nothing (none), or may have ' +
+  'stored the plant (unknown). An earlier attempt may have stored it all the same.'
 const aboutId = "The request's own, or one that the service made. The log has it too."
 
 /**

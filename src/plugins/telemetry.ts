@@ -37,8 +37,8 @@ export default fp(async (app) => {
   const durations = new Histogram({
     name: `${prefix}http_request_duration_seconds`,
     help:
-      "Time from a request's header to the end of its response; failure is the response's number, " +
-      '0 for a success',
+      "Time from a request's header to the end of its response; failure is the response's " +
+      'number, 0 for a success',
     labelNames: ['route', 'method', 'failure'],
     registers,
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
