@@ -98,8 +98,8 @@ function readSettings(env: NodeJS.ProcessEnv, faults: string[]): Settings {
 }
 
 /**
- * Variables that change how libpq opens a session. The service does not read them, so an operator
- * who sets one would be misled: it is a fault.
+ * Variables that change how libpq opens a session. To set one is a fault, because this service
+ * would ignore it. The value `disable` is good, because it asks for nothing.
  */
 const refusedVariables = new RegExp(
   '^PG(SSL|CHANNELBINDING|REQUIRE|GSSENC|TARGETSESSION|LOADBALANCE|HOSTADDR|' +
@@ -177,13 +177,18 @@ function deriveLimits(settings: Settings) {
       keepAliveTimeout: 620_000,
       maxConnections: settings.MAX_CONNECTIONS
     },
-    // A caller alone gets half of this. The largest body fits into that half, even in chunks of 1
-    // KiB, each of which counts as a quarter more than its bytes.
-    /** The memory for all bodies that are arriving, in bytes. */
+    /**
+     * The memory for all bodies that are arriving, in bytes. A caller alone gets half of it. The
+     * largest body fits into that half, even in chunks of 1 KiB, each of which counts as a quarter
+     * more than its bytes.
+     */
     bodyMemoryBytes: Math.max(2 ** 26, 3 * settings.BODY_LIMIT_BYTES),
-    // Within this time, every create gets its response and every statement ends. The server closes
-    // after the delay and the notice. A request that has begun by then may take as long as a header
-    // to arrive, and its create may take until its deadline.
+    /**
+     * How long a shutdown may take, in ms. Within this time, every create gets its response and
+     * every statement ends. The server closes after the delay and the notice. A request that has
+     * begun by then may take as long as a header to arrive, and its create may take until its
+     * deadline.
+     */
     shutdownTimeoutMs: Math.min(
       maximumMs,
       settings.SHUTDOWN_DELAY_MS + noticeMs + headersTimeoutMs + deadlineMs + lastStatementMs

@@ -23,8 +23,8 @@ const crashes = ['SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE'] as const
 
 try {
   const config = readConfig(process.env)
-  // Import the application only now. The driver reads a variable when it is imported, and
-  // `readConfig` has checked that it is not set.
+  // `readConfig` refuses NODE_PG_FORCE_NATIVE, which the driver reads when it is imported. So
+  // import the application, and with it the driver, only now.
   const { buildApp } = await import('./app.ts')
   const logger = createLogger(config.LOG_LEVEL)
   collectDefaultMetrics()

@@ -170,12 +170,12 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
   const traced =
     (name: string, attempt: Attempt<T, R>): Attempt<T, R> =>
     async (rows, ...limits) => {
-      const callers = rows.flatMap(({ item: { span } }) =>
+      const sampled = rows.flatMap(({ item: { span } }) =>
         span && span.traceFlags & TraceFlags.SAMPLED ? [span] : []
       )
-      const [first] = callers
+      const [first] = sampled
       if (first === undefined) return attempt(rows, ...limits)
-      const links = callers.map((context) => ({ context }))
+      const links = sampled.map((context) => ({ context }))
       const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
       const span = tracer.startSpan(name, options, trace.setSpanContext(context.active(), first))
       const end = await attempt(rows, ...limits)

@@ -17,8 +17,8 @@ try {
   if (process.argv.length > 2) throw new StartupFault(['migrate takes no arguments'])
   const say = (line: string) => process.stderr.write(`plant-store: ${line}\n`)
   const { database, startupTimeoutMs } = readMigrationConfig(process.env)
-  // Import this only now. The driver reads a variable when it is imported, and
-  // `readMigrationConfig` has checked that it is not set.
+  // `readMigrationConfig` refuses NODE_PG_FORCE_NATIVE, which the driver reads when it is imported.
+  // So import the driver only now.
   const { checkServer, waitForDatabase } = await import('../database/checks.ts')
   const { exposedHost: host } = database
   if (host !== undefined)

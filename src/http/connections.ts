@@ -32,9 +32,6 @@ export class Connection {
   readonly #socket: Socket
   readonly #server: Server
   #isOver = false
-  /**
-   * The request that was read last; undefined if something that could not be read came after it.
-   */
   #newest: IncomingMessage | undefined = undefined
 
   constructor(socket: Socket, server: Server) {

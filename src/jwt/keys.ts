@@ -122,9 +122,10 @@ export function followProvider(
   let triedAt = Number.NEGATIVE_INFINITY
   let knownAt = Number.NEGATIVE_INFINITY
   let attempt: Promise<Error | undefined> | undefined
-  let told: string | undefined
+  /** The message of the last attempt's error. It is logged only when it changes. */
+  let logged: string | undefined
   let waiting = 0
-  const failures = addKeyMetrics(app.metrics, () => performance.now() - knownAt)
+  const failedAttempts = addKeyMetrics(app.metrics, () => performance.now() - knownAt)
 
   /** Uses the keys of a text, or none. */
   function use(next: string | undefined) {
@@ -134,22 +135,22 @@ export function followProvider(
     onChange()
   }
 
-  /** Fetches the keys once. Resolves with the error if they cannot be fetched. */
+  /** Fetches the keys once. Resolves with the error if that fails. */
   async function tryNow(): Promise<Error | undefined> {
     const began = performance.now()
     triedAt = began
-    const failure: Error | undefined = await load()
+    const error: Error | undefined = await load()
       .then(use)
-      .catch((error) => error)
-    if (!failure) knownAt = began
-    else failures.inc()
+      .catch((thrown) => thrown)
+    if (!error) knownAt = began
+    else failedAttempts.inc()
     if (began - knownAt > keptMs) use(undefined)
-    const missing = failure?.message
+    const missing = error?.message
     const keys = "the identity provider's keys"
-    if (failure && missing !== told) app.log.warn({ missing }, `waiting for ${keys}`)
-    if (!failure && told) app.log.info(`${keys} were fetched`)
-    told = missing
-    return failure
+    if (error && missing !== logged) app.log.warn({ missing }, `waiting for ${keys}`)
+    if (!error && logged) app.log.info(`${keys} were fetched`)
+    logged = missing
+    return error
   }
 
   /** Fetches the keys when the cool-down is over. All who ask before that share the attempt. */
@@ -165,8 +166,8 @@ export function followProvider(
   app.addHook('onClose', async () => clearInterval(timer))
   app.addHook('onReady', async () => {
     const deadline = performance.now() + timeoutMs
-    for (let failure = await tryNow(); failure; failure = await tryNow()) {
-      const { message } = failure
+    for (let error = await tryNow(); error; error = await tryNow()) {
+      const { message } = error
       if (performance.now() + retryAtStartMs >= deadline)
         throw new StartupFault([`the identity provider's keys cannot be fetched: ${message}`])
       await sleep(retryAtStartMs)

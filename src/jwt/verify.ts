@@ -11,7 +11,7 @@ import { followSecret, type Secret } from '../secrets.ts'
 import type { FindCaller } from '../tokens.ts'
 import { fetchKeys, followProvider, parseKeys } from './keys.ts'
 
-/** Which tokens are accepted. */
+/** The rules by which tokens are accepted. */
 export interface JwtOptions {
   readonly issuer: string
   readonly audience: string
