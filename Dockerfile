@@ -28,7 +28,7 @@ COPY --from=build /app .
 # A number, so that an orchestrator can see that it is not root. Any other will do.
 USER 1000:1000
 EXPOSE 3000
-# The process, not the database: an orchestrator must not restart every replica while the database is away. At the port of the
+# The process, not the database: an orchestrator must not restart every replica while the database is unavailable. At the port of the
 # metrics, which no clients can fill.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.METRICS_PORT || 9464) + '/livez').then(({ ok }) => process.exit(ok ? 0 : 1))"]

@@ -7,7 +7,7 @@ const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', 
 
 /** Codes, and what they mean as the statement's own error and as that of a trigger. */
 const codes: [codes: string, own: string, ofTrigger: string][] = [
-  ['25006 26000 42P05 53100 53300', 'away', 'busy'],
+  ['25006 26000 42P05 53100 53300', 'unavailable', 'busy'],
   ['25001 25P02 40001 40P01 53200 55P03 57014', 'busy', 'busy'],
   ['42P01 42703 42804 42883 42501 3D000 3F000 0A000', 'gone', 'broken'],
   ['58030 XX000 XX001 23502 42601', 'broken', 'broken'],
@@ -18,16 +18,16 @@ const codes: [codes: string, own: string, ofTrigger: string][] = [
 const others: [title: string, error: object, kind: string][] = [
   ['a row that row security refuses', report('42501', { routine: 'ExecWithCheckOptions' }), 'broken'],
   ['a rule that excludes creates', report('0A000', { routine: 'RewriteQuery' }), 'gone'],
-  ['a plan that is stale', report('0A000', { routine: 'RevalidateCachedQuery' }), 'away'],
+  ['a plan that is stale', report('0A000', { routine: 'RevalidateCachedQuery' }), 'unavailable'],
   ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), 'busy'],
-  ['no transaction ids left', report('54000', { routine: 'GetNewTransactionId' }), 'away'],
-  ['none left, in a trigger', report('54000', { routine: 'GetNewTransactionId', where }), 'away'],
+  ['no transaction ids left', report('54000', { routine: 'GetNewTransactionId' }), 'unavailable'],
+  ['none left, in a trigger', report('54000', { routine: 'GetNewTransactionId', where }), 'unavailable'],
   ['a worker that Citus has lost', report('XX000', { file: 'remote_transaction.c' }), 'lost'],
   ['a disk of such a worker', report('58030', { file: 'connection_management.c' }), 'lost'],
   ['an internal error elsewhere', report('XX000', { file: 'relcache.c' }), 'broken'],
   ['a connection that breaks', new Error('Connection terminated unexpectedly'), 'lost'],
   ['a session that has ended', new Error('ended', { cause: report('22001') }), 'lost'],
-  ['no connection', new NoConnection('none', { cause: report('53300') }), 'away']
+  ['no connection', new NoConnection('none', { cause: report('53300') }), 'unavailable']
 ]
 
 t.test('an error has a kind, by its code, its routine and where it was raised', async (t) => {

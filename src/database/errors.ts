@@ -11,7 +11,7 @@ export const readOnly = 'the database is read-only'
 /** What a code means: the first row that matches. Of any other code, the data is at fault. */
 const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
   // A read-only server, a full disk, no session left; a prepared statement that a pooler has lost, or mixed up with another.
-  [/^(25006|26000|42P05|53100|53300)/, 'away'],
+  [/^(25006|26000|42P05|53100|53300)/, 'unavailable'],
   // A rule of the table that excludes the statement; a table, a column, a function, a type or a right that is not as it was.
   [/^(0A000|3D000|3F000|42501|42703|42804|42809|42883|42P01|42P10)/, 'gone'],
   // A connection exception, an end of unknown result, a session that was ended, a server that stops or starts.
@@ -24,11 +24,11 @@ const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
 ]
 /** Errors whose code means something else as a rule: a stale plan (0A000), and a row that row security refuses (42501). */
 const kindsByRoutine: Readonly<Record<string, FailureKind>> = {
-  RevalidateCachedQuery: 'away',
+  RevalidateCachedQuery: 'unavailable',
   ExecWithCheckOptions: 'broken'
 }
 /** What these kinds become in a function, such as a trigger's: one row has caused the error, and others may succeed. */
-const kindsInFunctions: Partial<Record<FailureKind, FailureKind>> = { away: 'busy', gone: 'broken' }
+const kindsInFunctions: Partial<Record<FailureKind, FailureKind>> = { unavailable: 'busy', gone: 'broken' }
 /** The files of Citus whose internal and I/O errors say that it has lost a worker in a transaction. */
 const workerFiles =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
@@ -79,7 +79,7 @@ function kindOf(error: unknown): FailureKind {
   const { routine = '', where, file = '' } = error as Report
   // Near the wraparound of transaction ids, PostgreSQL writes nothing until the operator vacuums. It reports 54000, the
   // code of data that is too large, so only the routine tells.
-  if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'away'
+  if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'unavailable'
   const code = codeOf(error)
   if (code === undefined) return 'lost'
   const kind = kindsByRoutine[routine] ?? kinds.find(([codes]) => codes.test(code))?.[1] ?? 'refused'

@@ -105,7 +105,8 @@ export class Session {
       await Promise.race([ready, sleep(cancelGraceMs, false, { ref: false })])
     }
     // The next session may reach a server that accepts writes, and has no stale statement or plan.
-    if (this.#isReady) return { error: cause, loss: diagnose(cause).kind === 'away' ? 'session' : 'nothing' }
+    if (this.#isReady)
+      return { error: cause, loss: diagnose(cause).kind === 'unavailable' ? 'session' : 'nothing' }
     return { error: new Error('the session has ended', { cause }), loss: 'server' }
   }
 }

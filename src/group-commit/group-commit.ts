@@ -196,7 +196,7 @@ export class GroupCommit<T extends Item, R extends string> {
     if (way === 'together' && isCutOff) this.#estimate.noteCutOff()
     const ending = endingOf(failure, rows.length, isCutOff)
     // What was cut off while it waited for a session shows nothing.
-    if (ending === 'away' || failure.kind !== 'away') this.#health.hasFailed(failure)
+    if (ending === 'unavailable' || failure.kind !== 'unavailable') this.#health.hasFailed(failure)
     for (const row of rows) this.#proceed(row, ending, failure.error)
   }
 

@@ -1,4 +1,4 @@
-/** Whether the database serves: while it is away, nothing but a probe is tried, and after a whole deadline it is down. */
+/** Whether the database serves: while it is unavailable, nothing but a probe is tried, and after a whole deadline it is down. */
 import type { Verdict } from './types.ts'
 
 /** The first pause or rest, and the longest. */
@@ -11,7 +11,7 @@ export const backoffMs = (earlier: number): number =>
   Math.min(backoff.longestMs, backoff.firstMs * 2 ** earlier) * (0.5 + Math.random() / 2)
 
 /** No server that can write has answered. One that lacks a table, or where somebody holds a lock of it, has. */
-const isSilence = ({ kind }: Verdict) => kind === 'away' || kind === 'lost'
+const isSilence = ({ kind }: Verdict) => kind === 'unavailable' || kind === 'lost'
 
 interface Options {
   readonly deadlineMs: number
@@ -25,7 +25,7 @@ interface Options {
 /** The health of the database, by what attempts and probes tell. Only its methods assign its fields. */
 export class Health {
   readonly #options: Options
-  /** No attempt may begin: it is away, until a probe can write or a commit succeeds. */
+  /** No attempt may begin: it is unavailable, until a probe can write or a commit succeeds. */
   isPaused = false
   /** It has been silent for the deadline: new rows would expire. */
   isDown = false
@@ -48,7 +48,7 @@ export class Health {
     const now = performance.now()
     this.#silentSince = Math.min(this.#silentSince, now)
     const isLong = now - this.#silentSince >= this.#options.deadlineMs
-    if (isLong || failure.kind === 'away') this.isPaused = true
+    if (isLong || failure.kind === 'unavailable') this.isPaused = true
     if (isLong && !(this.isDown && now - this.#reportedAt < reminderMs)) {
       this.isDown = true
       this.#reportedAt = now

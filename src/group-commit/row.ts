@@ -31,11 +31,11 @@ export type Ending = RowVerdict['kind'] | 'absent' | 'failed'
 
 /**
  * Returns the ending for each row of an attempt that has failed as a whole. These kinds hold for all rows; any other is a
- * verdict about a single row, and says nothing about one of several. A cut-off says nothing: `away` is then one that had no
+ * verdict about a single row, and says nothing about one of several. A cut-off says nothing: `unavailable` is then one that had no
  * session yet.
  */
 export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
-  if (kind === 'gone' || kind === 'lost' || (kind === 'away' && !isCutOff)) return kind
+  if (kind === 'gone' || kind === 'lost' || (kind === 'unavailable' && !isCutOff)) return kind
   return rows > 1 || isCutOff ? 'failed' : kind
 }
 
@@ -58,7 +58,7 @@ type Facts = Pick<Row<Item, unknown>, 'way' | 'insertWay' | 'mayBeStored' | 'ref
 /** Returns what comes next; undefined if the row has failed. No failure is told of a row that may be stored: it is looked up. */
 export function next(row: Facts, ending: Ending): Next | undefined {
   const { way, mayBeStored } = row
-  if (ending === 'away' || ending === 'untried') return [way]
+  if (ending === 'unavailable' || ending === 'untried') return [way]
   if (ending === 'failed' || ending === 'slow') return stepsDown[way]
   if (isLookUp(way)) return afterLookUp(row, ending)
   if (ending === 'busy') return ['again', 'after its rest']

@@ -11,7 +11,7 @@ export interface Item {
 /** Why a statement has failed, for all its rows or, in a careful call, for one. */
 export type FailureKind =
   /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk, a locked table. */
-  | 'away'
+  | 'unavailable'
   /** A table, a column, a function or a right is missing, for every row. */
   | 'gone'
   /** A row's lock, a time limit, a deadlock or too few resources: the same rows may succeed later. */

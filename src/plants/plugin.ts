@@ -68,7 +68,7 @@ function openStore(app: FastifyInstance, { database: url, write, STARTUP_TIMEOUT
 }
 
 const downMessage =
-  'the database has been unreachable for the write deadline; refusing creates until it is back'
+  'the database has been unavailable for the write deadline; refusing creates until it is back'
 
 export default fp<Options>(async (app, config) => {
   const store = config.store ?? openStore(app, config)
@@ -98,8 +98,8 @@ export default fp<Options>(async (app, config) => {
   addGauge(app.metrics, 'queue_rows', 'Plants that wait for their outcome', () => plants.load.rows)
   const waitHelp = 'Expected wait of a new plant'
   addGauge(app.metrics, 'queue_expected_seconds', waitHelp, () => plants.load.expectedMs / 1000)
-  const awayHelp = '1 while creates are refused because the database is unreachable'
-  addGauge(app.metrics, 'database_away', awayHelp, () => +plants.load.databaseDown)
+  const unavailableHelp = '1 while creates are refused because the database is unavailable'
+  addGauge(app.metrics, 'database_unavailable', unavailableHelp, () => +plants.load.databaseDown)
   // Hooks of onClose run from the last to the first, so the sessions end after the last plant.
   app.addHook('onClose', () => plants.close())
 })

@@ -7,7 +7,11 @@ import * as sql from './statements.ts'
 import { outcomeOf, type Stored } from './write-id.ts'
 
 /** What these kinds mean for a row of a careful call, whose other rows were written. */
-const ofOneRow: Partial<Record<FailureKind, FailureKind>> = { gone: 'broken', away: 'busy', lost: 'busy' }
+const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
+  gone: 'broken',
+  unavailable: 'busy',
+  lost: 'busy'
+}
 
 const rowsOf = (tried: readonly { readonly item: PlantItem }[]) => tried.map(({ item }) => item.row)
 
@@ -45,7 +49,7 @@ export function createSqlStore(database: Database, limitMs: number): PlantStore 
       if (!('kind' in end)) return end
       const { code, where } = end.error as { code?: string; where?: string }
       // It failed before the block: the table is locked, for all rows.
-      if (code === '55P03' && where === undefined) return { ...end, kind: 'away' }
+      if (code === '55P03' && where === undefined) return { ...end, kind: 'unavailable' }
       // The limit can pass before the block has read the row, if that is long.
       return code === '57014' && rows.length === 1 ? [{ kind: 'slow' }] : end
     },

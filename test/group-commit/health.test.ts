@@ -1,4 +1,4 @@
-/** When the database counts as away, and as down: promises 7 and 10. */
+/** When the database counts as unavailable, and as down: promises 7 and 10. */
 import t from 'tap'
 import { Health } from '../../src/group-commit/health.ts'
 import type { FailureKind } from '../../src/group-commit/types.ts'
@@ -8,7 +8,7 @@ t.test('a pause lasts until a probe can write; a silent deadline in it is an out
   const { moveTo, restore } = installVirtualTime(() => 0)
   t.teardown(restore)
   const told: (boolean | string)[] = []
-  let probed: FailureKind | undefined = 'away'
+  let probed: FailureKind | undefined = 'unavailable'
   const health = new Health({
     deadlineMs: 1_000,
     probe: async () => probed && { kind: probed, error: new Error(probed) },
@@ -17,7 +17,7 @@ t.test('a pause lasts until a probe can write; a silent deadline in it is an out
   })
   health.hasFailed({ kind: 'lost', error: new Error('lost') })
   t.notOk(health.isPaused, 'one that is lost says little')
-  health.hasFailed({ kind: 'away', error: new Error('away') })
+  health.hasFailed({ kind: 'unavailable', error: new Error('unavailable') })
   health.hasServed(false)
   await moveTo(900)
   t.strictSame([told, health.isPaused], [[], true], 'a late response ends no pause')
@@ -25,7 +25,7 @@ t.test('a pause lasts until a probe can write; a silent deadline in it is an out
   t.strictSame([told, health.isDown], [[true], true])
   probed = 'busy'
   await moveTo(10_000)
-  t.strictSame([told, health.isPaused], [[true, false], true], 'a locked table is away, and not down')
+  t.strictSame([told, health.isPaused], [[true, false], true], 'a locked table is unavailable, and not down')
   probed = undefined
   await moveTo(11_000)
   t.strictSame([told, health.isPaused], [[true, false, 'due'], false])
@@ -38,10 +38,10 @@ t.test('one wait for a probe at a time, whatever ends while one runs; none after
   const probe = async () => {
     probes++
     await new Promise((resolve) => setTimeout(resolve, 5))
-    return { kind: 'away', error: new Error('away') } as const
+    return { kind: 'unavailable', error: new Error('unavailable') } as const
   }
   const health = new Health({ deadlineMs: 1_000, probe, onOutage() {}, onDue() {} })
-  health.hasFailed({ kind: 'away', error: new Error('away') })
+  health.hasFailed({ kind: 'unavailable', error: new Error('unavailable') })
   await moveTo(12)
   health.hasServed(true)
   health.hasFailed({ kind: 'lost', error: new Error('lost') })

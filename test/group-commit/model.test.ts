@@ -146,7 +146,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
   let lastSignOfLife = Number.NEGATIVE_INFINITY
   const isNow = ({ from, ms }: { from: number; ms: number }) =>
     performance.now() >= from && performance.now() < from + ms
-  const isAway = () => outage !== null && isNow(outage)
+  const isUnavailable = () => outage !== null && isNow(outage)
   const isLocked = ({ id }: Plant) => locks.some((lock) => lock.id === id && isNow(lock))
 
   function find(plant: Plant) {
@@ -205,7 +205,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
       setTimeout(resolve, isEndless || kind.startsWith('hang') ? limits.deadlineMs / 3 : ms)
       signal.addEventListener('abort', () => setTimeout(resolve, cancelMs))
     })
-    if (kind === 'before' || kind === 'hangBefore' || isAway()) return fail('away')
+    if (kind === 'before' || kind === 'hangBefore' || isUnavailable()) return fail('unavailable')
     if (kind === 'late' && !isFind && !meet(plants, kind)) setTimeout(() => plants.map(insert), lateMs)
     if (kind === 'late') return fail('lost')
     const hasResult = !kind.endsWith('fter')
@@ -228,7 +228,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
 
   async function probe(): Promise<Verdict | undefined> {
     await new Promise((resolve) => setTimeout(resolve, 2))
-    if (isAway()) return { kind: 'away', error: new Error('away') }
+    if (isUnavailable()) return { kind: 'unavailable', error: new Error('unavailable') }
     lastSignOfLife = performance.now()
     return undefined
   }
@@ -308,8 +308,11 @@ function judge(call: Call, calls: Call[], table: Map<bigint, Plant>, { limits, i
     check(outcome !== 'refused', 'a repeated request is refused')
   if (outcome === 'Overloaded') check(call.before > 0, 'refused as full, and nobody waits')
   if (outcome === 'Unavailable') {
-    check(at - call.lastSignOfLife >= limits.deadlineMs, 'refused as away, and the database serves')
-    check(outage !== null && at < outage.from + outage.ms + 5_000, 'refused as away long after the outage')
+    check(at - call.lastSignOfLife >= limits.deadlineMs, 'refused as unavailable, and the database serves')
+    check(
+      outage !== null && at < outage.from + outage.ms + 5_000,
+      'refused as unavailable long after the outage'
+    )
   }
   if (isCalm && !isAtFault)
     check(['created', 'duplicate', 'conflict'].includes(outcome), `${outcome}, and the database serves`)

@@ -11,7 +11,7 @@ const table = `
   broken  | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | fails        | fails
   busy    | again~     | again~     | again~     | again~     | again~     | lookUp~      | lookUpAlone~
   slow    | carefully  | alone      | alone      | patiently~ | patiently~ | lookUpAlone~ | lookUpAlone~
-  away    | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone 
+  unavailable | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone 
   gone    | fails      | fails      | fails      | fails      | fails      | fails        | fails
   lost    | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | lookUp~      | lookUpAlone~
   failed  | carefully  | alone      | alone      | patiently~ | patiently~ | lookUpAlone~ | lookUpAlone~`
@@ -52,11 +52,11 @@ t.test('a row fails that is refused, or left out even alone, and is not found', 
 t.test(
   'the failure of a single row is its verdict; that of several says nothing about one of them',
   async (t) => {
-    const kinds = ['away', 'gone', 'lost', 'busy', 'broken', 'refused'] as const
+    const kinds = ['unavailable', 'gone', 'lost', 'busy', 'broken', 'refused'] as const
     const endings = (rows: number, isCutOff: boolean) =>
       kinds.map((kind) => endingOf({ kind, error: new Error(kind) }, rows, isCutOff)).join()
-    t.equal(endings(1, false), 'away,gone,lost,busy,broken,refused')
-    t.equal(endings(2, false), 'away,gone,lost,failed,failed,failed')
+    t.equal(endings(1, false), 'unavailable,gone,lost,busy,broken,refused')
+    t.equal(endings(2, false), 'unavailable,gone,lost,failed,failed,failed')
     t.equal(endings(1, true), 'failed,gone,lost,failed,failed,failed')
     t.equal(endings(2, true), 'failed,gone,lost,failed,failed,failed')
   }

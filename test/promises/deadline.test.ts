@@ -170,7 +170,8 @@ async function recovers(t: Test, service: Service) {
   t.strictSame(await query(server.url, 'select name from plants where id = $1', [lastId]), [plant])
 }
 
-const readAway = async (service: Service) => (await service.metrics()).value('plant_store_database_away')
+const readUnavailable = async (service: Service) =>
+  (await service.metrics()).value('plant_store_database_unavailable')
 const messages = (service: Service) => service.log().map(({ level, msg }) => `${level} ${msg}`)
 
 /** Resolves when the log has such a line behind the first `from`: it may come later than the metric. */
@@ -183,8 +184,8 @@ const logs = (service: Service, from: number, line: RegExp) =>
 
 /** Checks that operators see the outage, and that further creates are refused at once. */
 async function checkOutage(t: Test, service: Service, from: number, sqlstate?: string) {
-  await until('the metric shows the outage', () => readAway(service), is(1))
-  await logs(service, from, /^50 the database has been unreachable/)
+  await until('the metric shows the outage', () => readUnavailable(service), is(1))
+  await logs(service, from, /^50 the database has been unavailable/)
   t.strictSame(await create(service), failure('Unavailable'), 'a further create does not wait')
   const requests = () =>
     service
@@ -201,7 +202,7 @@ async function checkOutage(t: Test, service: Service, from: number, sqlstate?: s
 
 /** Returns when operators see that it is over. */
 async function untilOver(service: Service, from: number) {
-  await until('the metric shows the end', () => readAway(service), is(0))
+  await until('the metric shows the end', () => readUnavailable(service), is(0))
   await logs(service, from, /^30 the database is back/)
 }
 
