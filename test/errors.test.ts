@@ -9,7 +9,7 @@ const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', 
 const codes: [codes: string, own: string, ofTrigger: string][] = [
   ['25006 26000 42P05 53100 53300', 'unavailable', 'busy'],
   ['25001 25P02 40001 40P01 53200 55P03 57014', 'busy', 'busy'],
-  ['42P01 42703 42804 42883 42501 3D000 3F000 0A000', 'gone', 'broken'],
+  ['42P01 42703 42804 42883 42501 3D000 3F000 0A000', 'schemaMismatch', 'broken'],
   ['58030 XX000 XX001 23502 42601', 'broken', 'broken'],
   ['22001 23514 23505 P0001 54000 ZZ001', 'refused', 'refused'],
   ['08006 08P01 40003 57P01 25P04', 'lost', 'lost']
@@ -17,7 +17,7 @@ const codes: [codes: string, own: string, ofTrigger: string][] = [
 /** Errors whose code alone would say something else. */
 const others: [title: string, error: object, kind: string][] = [
   ['a row that row security refuses', report('42501', { routine: 'ExecWithCheckOptions' }), 'broken'],
-  ['a rule that excludes creates', report('0A000', { routine: 'RewriteQuery' }), 'gone'],
+  ['a rule that excludes creates', report('0A000', { routine: 'RewriteQuery' }), 'schemaMismatch'],
   ['a plan that is stale', report('0A000', { routine: 'RevalidateCachedQuery' }), 'unavailable'],
   ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), 'busy'],
   ['no transaction ids left', report('54000', { routine: 'GetNewTransactionId' }), 'unavailable'],

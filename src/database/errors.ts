@@ -13,7 +13,7 @@ const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
   // A read-only server, a full disk, no session left; a prepared statement that a pooler has lost, or mixed up with another.
   [/^(25006|26000|42P05|53100|53300)/, 'unavailable'],
   // A rule of the table that excludes the statement; a table, a column, a function, a type or a right that is not as it was.
-  [/^(0A000|3D000|3F000|42501|42703|42804|42809|42883|42P01|42P10)/, 'gone'],
+  [/^(0A000|3D000|3F000|42501|42703|42804|42809|42883|42P01|42P10)/, 'schemaMismatch'],
   // A connection exception, an end of unknown result, a session that was ended, a server that stops or starts.
   [/^(08|40003|25P04|57P0)/, 'lost'],
   // A serialization failure, a deadlock, a lock, a cancel, too few resources; on Citus, a node's end (citusdata/citus#7306).
@@ -28,7 +28,10 @@ const kindsByRoutine: Readonly<Record<string, FailureKind>> = {
   ExecWithCheckOptions: 'broken'
 }
 /** What these kinds become in a function, such as a trigger's: one row has caused the error, and others may succeed. */
-const kindsInFunctions: Partial<Record<FailureKind, FailureKind>> = { unavailable: 'busy', gone: 'broken' }
+const kindsInFunctions: Partial<Record<FailureKind, FailureKind>> = {
+  unavailable: 'busy',
+  schemaMismatch: 'broken'
+}
 /** The files of Citus whose internal and I/O errors say that it has lost a worker in a transaction. */
 const workerFiles =
   /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/

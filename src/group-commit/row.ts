@@ -35,7 +35,7 @@ export type Ending = RowVerdict['kind'] | 'absent' | 'failed'
  * session yet.
  */
 export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
-  if (kind === 'gone' || kind === 'lost' || (kind === 'unavailable' && !isCutOff)) return kind
+  if (kind === 'schemaMismatch' || kind === 'lost' || (kind === 'unavailable' && !isCutOff)) return kind
   return rows > 1 || isCutOff ? 'failed' : kind
 }
 
@@ -62,7 +62,7 @@ export function next(row: Facts, ending: Ending): Next | undefined {
   if (ending === 'failed' || ending === 'slow') return stepsDown[way]
   if (isLookUp(way)) return afterLookUp(row, ending)
   if (ending === 'busy') return ['again', 'after its rest']
-  if (ending === 'gone') return mayBeStored ? ['lookUp', 'after its rest'] : undefined
+  if (ending === 'schemaMismatch') return mayBeStored ? ['lookUp', 'after its rest'] : undefined
   // Absent, lost, refused or broken: this row, or the one of an earlier request, may be there.
   return ['lookUp']
 }
@@ -124,7 +124,7 @@ export class Row<T extends Item, R> {
       this.insertWay = this.way
       if (ending === 'lost') this.mayBeStored = true
       if (isVerdict) this.refusal = error
-    } else if (ending === 'gone' || isVerdict) {
+    } else if (ending === 'schemaMismatch' || isVerdict) {
       // Its client gets 500, not 422: an earlier request may have stored the row, and nobody can say.
       this.refusal = undefined
     }

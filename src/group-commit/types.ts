@@ -13,7 +13,7 @@ export type FailureKind =
   /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk, a locked table. */
   | 'unavailable'
   /** A table, a column, a function or a right is missing, for every row. */
-  | 'gone'
+  | 'schemaMismatch'
   /** A row's lock, a time limit, a deadlock or too few resources: the same rows may succeed later. */
   | 'busy'
   /** There is no verdict, as after a lost connection: the rows may be stored. */

@@ -34,7 +34,7 @@ interface Weather {
   ms: number
   kind:
     | ('well' | 'before' | 'after' | 'late' | 'hangBefore' | 'hangAfter')
-    | ('slow' | 'full' | 'broken' | 'gone' | 'blind')
+    | ('slow' | 'full' | 'broken' | 'schemaMismatch' | 'blind')
   /** A trigger leaves its rows out. */
   missing: boolean
 }
@@ -81,7 +81,7 @@ const weather: fc.Arbitrary<Weather> = fc.record({
     { weight: 6, arbitrary: fc.constant('well' as const) },
     { weight: 4, arbitrary: fc.constantFrom('before', 'after', 'late', 'slow') },
     { weight: 1, arbitrary: fc.constantFrom('hangBefore', 'hangAfter') },
-    { weight: 1, arbitrary: fc.constantFrom('full', 'broken', 'gone', 'blind') }
+    { weight: 1, arbitrary: fc.constantFrom('full', 'broken', 'schemaMismatch', 'blind') }
   ),
   missing: fc.nat(9).map((dice) => dice === 0)
 })
@@ -166,7 +166,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
   function meet(plants: Plant[], kind: Weather['kind']): FailureKind | undefined {
     const has = (content: string) => plants.some((plant) => plant.content === content)
     if (plants.some(isLocked) || kind === 'slow' || has('endless')) return 'busy'
-    if (kind === 'gone') return 'gone'
+    if (kind === 'schemaMismatch') return 'schemaMismatch'
     if (kind === 'broken' || has('broken')) return 'broken'
     if (kind === 'full' || has('busy')) return 'busy'
     // A trigger may refuse a row because of what is there, be it the row itself.
@@ -336,6 +336,6 @@ t.test(`each call gets its one true outcome by its deadline: MODEL_SEED=${seed}`
   await fc.assert(property, { seed, numRuns, includeErrorInReport: true })
   t.comment(JSON.stringify(seen))
   const usual =
-    'created duplicate conflict refused DeadlineExceeded OutcomeUnknown broken gone Overloaded Unavailable'
+    'created duplicate conflict refused DeadlineExceeded OutcomeUnknown broken schemaMismatch Overloaded Unavailable'
   for (const outcome of usual.split(' ')) t.ok(seen[outcome], `some calls end with: ${outcome}`)
 })
