@@ -7,8 +7,8 @@ const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', 
 
 /** Codes, and what they mean as the statement's own error and as that of a trigger. */
 const codes: [codes: string, own: string, ofTrigger: string][] = [
-  ['25006 26000 42P05 53100 53300', 'unavailable', 'busy'],
-  ['25001 25P02 40001 40P01 53200 55P03 57014', 'busy', 'busy'],
+  ['25006 26000 42P05 53100 53300', 'unavailable', 'retryable'],
+  ['25001 25P02 40001 40P01 53200 55P03 57014', 'retryable', 'retryable'],
   ['42P01 42703 42804 42883 42501 3D000 3F000 0A000', 'schemaMismatch', 'broken'],
   ['58030 XX000 XX001 23502 42601', 'broken', 'broken'],
   ['22001 23514 23505 P0001 54000 ZZ001', 'refused', 'refused'],
@@ -19,7 +19,7 @@ const others: [title: string, error: object, kind: string][] = [
   ['a row that row security refuses', report('42501', { routine: 'ExecWithCheckOptions' }), 'broken'],
   ['a rule that excludes creates', report('0A000', { routine: 'RewriteQuery' }), 'schemaMismatch'],
   ['a plan that is stale', report('0A000', { routine: 'RevalidateCachedQuery' }), 'unavailable'],
-  ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), 'busy'],
+  ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), 'retryable'],
   ['no transaction ids left', report('54000', { routine: 'GetNewTransactionId' }), 'unavailable'],
   ['none left, in a trigger', report('54000', { routine: 'GetNewTransactionId', where }), 'unavailable'],
   ['a worker that Citus has lost', report('XX000', { file: 'remote_transaction.c' }), 'lost'],

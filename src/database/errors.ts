@@ -17,7 +17,7 @@ const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
   // A connection exception, an end of unknown result, a session that was ended, a server that stops or starts.
   [/^(08|40003|25P04|57P0)/, 'lost'],
   // A serialization failure, a deadlock, a lock, a cancel, too few resources; on Citus, a node's end (citusdata/citus#7306).
-  [/^(40001|40P01|55P03|57014|53|25)/, 'busy'],
+  [/^(40001|40P01|55P03|57014|53|25)/, 'retryable'],
   // A null, perhaps in a column that the service does not write; a text that an expression of the table cannot read, such as
   // a tsquery; an I/O error, a damaged page, a bug.
   [/^(23502|42|58|XX)/, 'broken']
@@ -29,7 +29,7 @@ const kindsByRoutine: Readonly<Record<string, FailureKind>> = {
 }
 /** What these kinds become in a function, such as a trigger's: one row has caused the error, and others may succeed. */
 const kindsInFunctions: Partial<Record<FailureKind, FailureKind>> = {
-  unavailable: 'busy',
+  unavailable: 'retryable',
   schemaMismatch: 'broken'
 }
 /** The files of Citus whose internal and I/O errors say that it has lost a worker in a transaction. */

@@ -84,7 +84,7 @@ export class Health {
       const failure = await this.probe()
       if (this.#timer !== timer) return
       // What is wrong for every row is told to each of them.
-      if (!failure || !(isSilence(failure) || failure.kind === 'busy')) return this.#resume()
+      if (!failure || !(isSilence(failure) || failure.kind === 'retryable')) return this.#resume()
       this.stop()
       if (isSilence(failure)) this.hasFailed(failure)
       else this.#probeLater()

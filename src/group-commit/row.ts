@@ -61,7 +61,7 @@ export function next(row: Facts, ending: Ending): Next | undefined {
   if (ending === 'unavailable' || ending === 'untried') return [way]
   if (ending === 'failed' || ending === 'slow') return stepsDown[way]
   if (isLookUp(way)) return afterLookUp(row, ending)
-  if (ending === 'busy') return ['again', 'after its rest']
+  if (ending === 'retryable') return ['again', 'after its rest']
   if (ending === 'schemaMismatch') return mayBeStored ? ['lookUp', 'after its rest'] : undefined
   // Absent, lost, refused or broken: this row, or the one of an earlier request, may be there.
   return ['lookUp']
@@ -70,7 +70,7 @@ export function next(row: Facts, ending: Ending): Next | undefined {
 function afterLookUp({ way, insertWay, mayBeStored, refusal }: Facts, ending: Ending): Next | undefined {
   const isLeftOut = isOfOne(insertWay) && !mayBeStored
   if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertWay]
-  return ending === 'busy' || ending === 'lost' || mayBeStored ? [way, 'after its rest'] : undefined
+  return ending === 'retryable' || ending === 'lost' || mayBeStored ? [way, 'after its rest'] : undefined
 }
 
 const missing =

@@ -15,7 +15,7 @@ export type FailureKind =
   /** A table, a column, a function or a right is missing, for every row. */
   | 'schemaMismatch'
   /** A row's lock, a time limit, a deadlock or too few resources: the same rows may succeed later. */
-  | 'busy'
+  | 'retryable'
   /** There is no verdict, as after a lost connection: the rows may be stored. */
   | 'lost'
   /** A damaged page, an I/O error or an internal error: the same rows fail again. */

@@ -9,8 +9,8 @@ import { outcomeOf, type Stored } from './write-id.ts'
 /** What these kinds mean for a row of a careful call, whose other rows were written. */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
   schemaMismatch: 'broken',
-  unavailable: 'busy',
-  lost: 'busy'
+  unavailable: 'retryable',
+  lost: 'retryable'
 }
 
 const rowsOf = (tried: readonly { readonly item: PlantItem }[]) => tried.map(({ item }) => item.row)

@@ -23,7 +23,7 @@ t.test('a pause lasts until a probe can write; a silent deadline in it is an out
   t.strictSame([told, health.isPaused], [[], true], 'a late response ends no pause')
   await moveTo(3_000)
   t.strictSame([told, health.isDown], [[true], true])
-  probed = 'busy'
+  probed = 'retryable'
   await moveTo(10_000)
   t.strictSame([told, health.isPaused], [[true, false], true], 'a locked table is unavailable, and not down')
   probed = undefined

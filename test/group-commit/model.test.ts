@@ -72,7 +72,7 @@ const arrivalOf = (content: fc.Arbitrary<string>) =>
 const anyContent = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom(...good) },
   { weight: 2, arbitrary: fc.constantFrom('bad', 'once') },
-  { weight: 1, arbitrary: fc.constantFrom('endless', 'broken', 'busy', 'torn') }
+  { weight: 1, arbitrary: fc.constantFrom('endless', 'broken', 'retryable', 'torn') }
 )
 
 const weather: fc.Arbitrary<Weather> = fc.record({
@@ -117,7 +117,7 @@ const calmWeather: fc.Arbitrary<Weather> = fc.record({
   missing: fc.constant(false)
 })
 
-const calmContent = fc.constantFrom(...good, ...good, 'bad', 'broken', 'busy', 'endless', 'torn')
+const calmContent = fc.constantFrom(...good, ...good, 'bad', 'broken', 'retryable', 'endless', 'torn')
 
 /** A database that soon serves, and a deadline that is long enough: whoever is not at fault is stored. */
 const calm = fc.record({
@@ -165,10 +165,10 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
   /** Why the rows cannot be written. */
   function meet(plants: Plant[], kind: Weather['kind']): FailureKind | undefined {
     const has = (content: string) => plants.some((plant) => plant.content === content)
-    if (plants.some(isLocked) || kind === 'slow' || has('endless')) return 'busy'
+    if (plants.some(isLocked) || kind === 'slow' || has('endless')) return 'retryable'
     if (kind === 'schemaMismatch') return 'schemaMismatch'
     if (kind === 'broken' || has('broken')) return 'broken'
-    if (kind === 'full' || has('busy')) return 'busy'
+    if (kind === 'full' || has('retryable')) return 'retryable'
     // A trigger may refuse a row because of what is there, be it the row itself.
     return has('bad') || plants.some(({ content, id }) => content === 'once' && table.has(id))
       ? 'refused'
@@ -292,7 +292,7 @@ function judge(call: Call, calls: Call[], table: Map<bigint, Plant>, { limits, i
   const isStored = there?.call === plant.call
   // Who has the id of such a row waits behind it.
   const isBehind = calls.some(
-    ({ plant: { id, content } }) => id === plant.id && ['busy', 'endless', 'torn'].includes(content)
+    ({ plant: { id, content } }) => id === plant.id && ['retryable', 'endless', 'torn'].includes(content)
   )
   const isAtFault = isBehind || !['fern', 'moss'].includes(plant.content)
   const [outcome] = outcomes

@@ -5,7 +5,7 @@ import type { Store } from '../../src/group-commit/types.ts'
 import { installVirtualTime } from '../support/virtual-time.ts'
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
-const cancelled = { kind: 'busy', error: new Error('canceling statement') } as const
+const cancelled = { kind: 'retryable', error: new Error('canceling statement') } as const
 
 /** A table whose trigger never ends. What is cut off, or has reached its limit, ends within 3 ms. */
 const store: Store<{ id: bigint; bytes: number }, string> = {

@@ -9,7 +9,7 @@ const table = `
   untried | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone 
   refused | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | fails        | fails
   broken  | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | fails        | fails
-  busy    | again~     | again~     | again~     | again~     | again~     | lookUp~      | lookUpAlone~
+  retryable | again~     | again~     | again~     | again~     | again~     | lookUp~      | lookUpAlone~
   slow    | carefully  | alone      | alone      | patiently~ | patiently~ | lookUpAlone~ | lookUpAlone~
   unavailable | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone 
   schemaMismatch | fails      | fails      | fails      | fails      | fails      | fails        | fails
@@ -52,10 +52,10 @@ t.test('a row fails that is refused, or left out even alone, and is not found', 
 t.test(
   'the failure of a single row is its verdict; that of several says nothing about one of them',
   async (t) => {
-    const kinds = ['unavailable', 'schemaMismatch', 'lost', 'busy', 'broken', 'refused'] as const
+    const kinds = ['unavailable', 'schemaMismatch', 'lost', 'retryable', 'broken', 'refused'] as const
     const endings = (rows: number, isCutOff: boolean) =>
       kinds.map((kind) => endingOf({ kind, error: new Error(kind) }, rows, isCutOff)).join()
-    t.equal(endings(1, false), 'unavailable,schemaMismatch,lost,busy,broken,refused')
+    t.equal(endings(1, false), 'unavailable,schemaMismatch,lost,retryable,broken,refused')
     t.equal(endings(2, false), 'unavailable,schemaMismatch,lost,failed,failed,failed')
     t.equal(endings(1, true), 'failed,schemaMismatch,lost,failed,failed,failed')
     t.equal(endings(2, true), 'failed,schemaMismatch,lost,failed,failed,failed')
