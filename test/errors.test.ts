@@ -12,7 +12,7 @@ const codes: [codes: string, own: string, ofTrigger: string][] = [
   ['42P01 42703 42804 42883 42501 3D000 3F000 0A000', 'schemaMismatch', 'broken'],
   ['58030 XX000 XX001 23502 42601', 'broken', 'broken'],
   ['22001 23514 23505 P0001 54000 ZZ001', 'refused', 'refused'],
-  ['08006 08P01 40003 57P01 25P04', 'lost', 'lost']
+  ['08006 08P01 40003 57P01 25P04', 'unknown', 'unknown']
 ]
 /** Errors whose code alone would say something else. */
 const others: [title: string, error: object, kind: string][] = [
@@ -22,11 +22,11 @@ const others: [title: string, error: object, kind: string][] = [
   ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), 'retryable'],
   ['no transaction ids left', report('54000', { routine: 'GetNewTransactionId' }), 'unavailable'],
   ['none left, in a trigger', report('54000', { routine: 'GetNewTransactionId', where }), 'unavailable'],
-  ['a worker that Citus has lost', report('XX000', { file: 'remote_transaction.c' }), 'lost'],
-  ['a disk of such a worker', report('58030', { file: 'connection_management.c' }), 'lost'],
+  ['a worker that Citus has lost', report('XX000', { file: 'remote_transaction.c' }), 'unknown'],
+  ['a disk of such a worker', report('58030', { file: 'connection_management.c' }), 'unknown'],
   ['an internal error elsewhere', report('XX000', { file: 'relcache.c' }), 'broken'],
-  ['a connection that breaks', new Error('Connection terminated unexpectedly'), 'lost'],
-  ['a session that has ended', new Error('ended', { cause: report('22001') }), 'lost'],
+  ['a connection that breaks', new Error('Connection terminated unexpectedly'), 'unknown'],
+  ['a session that has ended', new Error('ended', { cause: report('22001') }), 'unknown'],
   ['no connection', new NoConnection('none', { cause: report('53300') }), 'unavailable']
 ]
 

@@ -15,7 +15,7 @@ const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
   // A rule of the table that excludes the statement; a table, a column, a function, a type or a right that is not as it was.
   [/^(0A000|3D000|3F000|42501|42703|42804|42809|42883|42P01|42P10)/, 'schemaMismatch'],
   // A connection exception, an end of unknown result, a session that was ended, a server that stops or starts.
-  [/^(08|40003|25P04|57P0)/, 'lost'],
+  [/^(08|40003|25P04|57P0)/, 'unknown'],
   // A serialization failure, a deadlock, a lock, a cancel, too few resources; on Citus, a node's end (citusdata/citus#7306).
   [/^(40001|40P01|55P03|57014|53|25)/, 'retryable'],
   // A null, perhaps in a column that the service does not write; a text that an expression of the table cannot read, such as
@@ -84,9 +84,9 @@ function kindOf(error: unknown): FailureKind {
   // code of data that is too large, so only the routine tells.
   if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'unavailable'
   const code = codeOf(error)
-  if (code === undefined) return 'lost'
+  if (code === undefined) return 'unknown'
   const kind = kindsByRoutine[routine] ?? kinds.find(([codes]) => codes.test(code))?.[1] ?? 'refused'
-  if (kind === 'broken' && workerFiles.test(file)) return 'lost'
+  if (kind === 'broken' && workerFiles.test(file)) return 'unknown'
   return where === undefined ? kind : (kindsInFunctions[kind] ?? kind)
 }
 

@@ -11,7 +11,7 @@ export const backoffMs = (earlier: number): number =>
   Math.min(backoff.longestMs, backoff.firstMs * 2 ** earlier) * (0.5 + Math.random() / 2)
 
 /** No server that can write has answered. One that lacks a table, or where somebody holds a lock of it, has. */
-const isSilence = ({ kind }: Verdict) => kind === 'unavailable' || kind === 'lost'
+const isSilence = ({ kind }: Verdict) => kind === 'unavailable' || kind === 'unknown'
 
 interface Options {
   readonly deadlineMs: number

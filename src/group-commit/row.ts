@@ -35,7 +35,7 @@ export type Ending = RowVerdict['kind'] | 'absent' | 'failed'
  * session yet.
  */
 export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
-  if (kind === 'schemaMismatch' || kind === 'lost' || (kind === 'unavailable' && !isCutOff)) return kind
+  if (kind === 'schemaMismatch' || kind === 'unknown' || (kind === 'unavailable' && !isCutOff)) return kind
   return rows > 1 || isCutOff ? 'failed' : kind
 }
 
@@ -70,7 +70,7 @@ export function next(row: Facts, ending: Ending): Next | undefined {
 function afterLookUp({ way, insertWay, mayBeStored, refusal }: Facts, ending: Ending): Next | undefined {
   const isLeftOut = isOfOne(insertWay) && !mayBeStored
   if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertWay]
-  return ending === 'retryable' || ending === 'lost' || mayBeStored ? [way, 'after its rest'] : undefined
+  return ending === 'retryable' || ending === 'unknown' || mayBeStored ? [way, 'after its rest'] : undefined
 }
 
 const missing =
@@ -122,7 +122,7 @@ export class Row<T extends Item, R> {
     const isVerdict = ending === 'refused' || ending === 'broken'
     if (!isLookUp(this.way)) {
       this.insertWay = this.way
-      if (ending === 'lost') this.mayBeStored = true
+      if (ending === 'unknown') this.mayBeStored = true
       if (isVerdict) this.refusal = error
     } else if (ending === 'schemaMismatch' || isVerdict) {
       // Its client gets 500, not 422: an earlier request may have stored the row, and nobody can say.

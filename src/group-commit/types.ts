@@ -17,7 +17,7 @@ export type FailureKind =
   /** A row's lock, a time limit, a deadlock or too few resources: the same rows may succeed later. */
   | 'retryable'
   /** There is no verdict, as after a lost connection: the rows may be stored. */
-  | 'lost'
+  | 'unknown'
   /** A damaged page, an I/O error or an internal error: the same rows fail again. */
   | 'broken'
   /** The data of a row breaks a rule. */

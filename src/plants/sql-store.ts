@@ -10,7 +10,7 @@ import { outcomeOf, type Stored } from './write-id.ts'
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
   schemaMismatch: 'broken',
   unavailable: 'retryable',
-  lost: 'retryable'
+  unknown: 'retryable'
 }
 
 const rowsOf = (tried: readonly { readonly item: PlantItem }[]) => tried.map(({ item }) => item.row)

@@ -15,7 +15,7 @@ t.test('a pause lasts until a probe can write; a silent deadline in it is an out
     onOutage: (isDown) => told.push(isDown),
     onDue: () => told.push('due')
   })
-  health.hasFailed({ kind: 'lost', error: new Error('lost') })
+  health.hasFailed({ kind: 'unknown', error: new Error('unknown') })
   t.notOk(health.isPaused, 'one that is lost says little')
   health.hasFailed({ kind: 'unavailable', error: new Error('unavailable') })
   health.hasServed(false)
@@ -44,7 +44,7 @@ t.test('one wait for a probe at a time, whatever ends while one runs; none after
   health.hasFailed({ kind: 'unavailable', error: new Error('unavailable') })
   await moveTo(12)
   health.hasServed(true)
-  health.hasFailed({ kind: 'lost', error: new Error('lost') })
+  health.hasFailed({ kind: 'unknown', error: new Error('unknown') })
   await moveTo(5_300)
   health.stop()
   const before = probes

@@ -207,12 +207,12 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
     })
     if (kind === 'before' || kind === 'hangBefore' || isUnavailable()) return fail('unavailable')
     if (kind === 'late' && !isFind && !meet(plants, kind)) setTimeout(() => plants.map(insert), lateMs)
-    if (kind === 'late') return fail('lost')
+    if (kind === 'late') return fail('unknown')
     const hasResult = !kind.endsWith('fter')
     if (hasResult && kind !== 'blind' && !signal.aborted) lastSignOfLife = performance.now()
     const met = isFind ? undefined : meet(way === 'insert' ? plants : [], kind)
     if (met) return fail(met)
-    if (isFind && kind === 'blind') return fail('lost')
+    if (isFind && kind === 'blind') return fail('unknown')
     // The row that has its id is on a damaged page.
     if (isFind && plants.some(({ content }) => content === 'torn')) return fail('broken')
     const absent = () => plants.map(() => undefined)
@@ -223,7 +223,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
         : way === 'insert'
           ? plants.map(insert)
           : insertEach(plants, ms > 100 ? 1 : plants.length)
-    return hasResult ? results : fail('lost')
+    return hasResult ? results : fail('unknown')
   }
 
   async function probe(): Promise<Verdict | undefined> {

@@ -13,7 +13,7 @@ const table = `
   slow    | carefully  | alone      | alone      | patiently~ | patiently~ | lookUpAlone~ | lookUpAlone~
   unavailable | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone 
   schemaMismatch | fails      | fails      | fails      | fails      | fails      | fails        | fails
-  lost    | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | lookUp~      | lookUpAlone~
+  unknown | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | lookUp~      | lookUpAlone~
   failed  | carefully  | alone      | alone      | patiently~ | patiently~ | lookUpAlone~ | lookUpAlone~`
 
 const facts = { insertWay: 'together', mayBeStored: false, refusal: undefined } as const
@@ -52,13 +52,13 @@ t.test('a row fails that is refused, or left out even alone, and is not found', 
 t.test(
   'the failure of a single row is its verdict; that of several says nothing about one of them',
   async (t) => {
-    const kinds = ['unavailable', 'schemaMismatch', 'lost', 'retryable', 'broken', 'refused'] as const
+    const kinds = ['unavailable', 'schemaMismatch', 'unknown', 'retryable', 'broken', 'refused'] as const
     const endings = (rows: number, isCutOff: boolean) =>
       kinds.map((kind) => endingOf({ kind, error: new Error(kind) }, rows, isCutOff)).join()
-    t.equal(endings(1, false), 'unavailable,schemaMismatch,lost,retryable,broken,refused')
-    t.equal(endings(2, false), 'unavailable,schemaMismatch,lost,failed,failed,failed')
-    t.equal(endings(1, true), 'failed,schemaMismatch,lost,failed,failed,failed')
-    t.equal(endings(2, true), 'failed,schemaMismatch,lost,failed,failed,failed')
+    t.equal(endings(1, false), 'unavailable,schemaMismatch,unknown,retryable,broken,refused')
+    t.equal(endings(2, false), 'unavailable,schemaMismatch,unknown,failed,failed,failed')
+    t.equal(endings(1, true), 'failed,schemaMismatch,unknown,failed,failed,failed')
+    t.equal(endings(2, true), 'failed,schemaMismatch,unknown,failed,failed,failed')
   }
 )
 
