@@ -9,14 +9,14 @@ const report = (code: string, more: object = {}) => ({ code, severity: 'ERROR', 
 const codes: [codes: string, own: string, ofTrigger: string][] = [
   ['25006 26000 42P05 53100 53300', 'unavailable', 'retryable'],
   ['25001 25P02 40001 40P01 53200 55P03 57014', 'retryable', 'retryable'],
-  ['42P01 42703 42804 42883 42501 3D000 3F000 0A000', 'schemaMismatch', 'broken'],
-  ['58030 XX000 XX001 23502 42601', 'broken', 'broken'],
+  ['42P01 42703 42804 42883 42501 3D000 3F000 0A000', 'schemaMismatch', 'serverFault'],
+  ['58030 XX000 XX001 23502 42601', 'serverFault', 'serverFault'],
   ['22001 23514 23505 P0001 54000 ZZ001', 'refused', 'refused'],
   ['08006 08P01 40003 57P01 25P04', 'unknown', 'unknown']
 ]
 /** Errors whose code alone would say something else. */
 const others: [title: string, error: object, kind: string][] = [
-  ['a row that row security refuses', report('42501', { routine: 'ExecWithCheckOptions' }), 'broken'],
+  ['a row that row security refuses', report('42501', { routine: 'ExecWithCheckOptions' }), 'serverFault'],
   ['a rule that excludes creates', report('0A000', { routine: 'RewriteQuery' }), 'schemaMismatch'],
   ['a plan that is stale', report('0A000', { routine: 'RevalidateCachedQuery' }), 'unavailable'],
   ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), 'retryable'],
@@ -24,7 +24,7 @@ const others: [title: string, error: object, kind: string][] = [
   ['none left, in a trigger', report('54000', { routine: 'GetNewTransactionId', where }), 'unavailable'],
   ['a worker that Citus has lost', report('XX000', { file: 'remote_transaction.c' }), 'unknown'],
   ['a disk of such a worker', report('58030', { file: 'connection_management.c' }), 'unknown'],
-  ['an internal error elsewhere', report('XX000', { file: 'relcache.c' }), 'broken'],
+  ['an internal error elsewhere', report('XX000', { file: 'relcache.c' }), 'serverFault'],
   ['a connection that breaks', new Error('Connection terminated unexpectedly'), 'unknown'],
   ['a session that has ended', new Error('ended', { cause: report('22001') }), 'unknown'],
   ['no connection', new NoConnection('none', { cause: report('53300') }), 'unavailable']

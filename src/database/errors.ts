@@ -20,17 +20,17 @@ const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
   [/^(40001|40P01|55P03|57014|53|25)/, 'retryable'],
   // A null, perhaps in a column that the service does not write; a text that an expression of the table cannot read, such as
   // a tsquery; an I/O error, a damaged page, a bug.
-  [/^(23502|42|58|XX)/, 'broken']
+  [/^(23502|42|58|XX)/, 'serverFault']
 ]
 /** Errors whose code means something else as a rule: a stale plan (0A000), and a row that row security refuses (42501). */
 const kindsByRoutine: Readonly<Record<string, FailureKind>> = {
   RevalidateCachedQuery: 'unavailable',
-  ExecWithCheckOptions: 'broken'
+  ExecWithCheckOptions: 'serverFault'
 }
 /** What these kinds become in a function, such as a trigger's: one row has caused the error, and others may succeed. */
 const kindsInFunctions: Partial<Record<FailureKind, FailureKind>> = {
   unavailable: 'retryable',
-  schemaMismatch: 'broken'
+  schemaMismatch: 'serverFault'
 }
 /** The files of Citus whose internal and I/O errors say that it has lost a worker in a transaction. */
 const workerFiles =
@@ -86,7 +86,7 @@ function kindOf(error: unknown): FailureKind {
   const code = codeOf(error)
   if (code === undefined) return 'unknown'
   const kind = kindsByRoutine[routine] ?? kinds.find(([codes]) => codes.test(code))?.[1] ?? 'refused'
-  if (kind === 'broken' && workerFiles.test(file)) return 'unknown'
+  if (kind === 'serverFault' && workerFiles.test(file)) return 'unknown'
   return where === undefined ? kind : (kindsInFunctions[kind] ?? kind)
 }
 

@@ -119,7 +119,7 @@ export class Row<T extends Item, R> {
   /** Records how its attempt ended, if that was not an outcome; returns what comes next, or undefined: it has failed. */
   record(ending: Ending, error?: Error): Next | undefined {
     if (error) this.cause = error
-    const isVerdict = ending === 'refused' || ending === 'broken'
+    const isVerdict = ending === 'refused' || ending === 'serverFault'
     if (!isLookUp(this.way)) {
       this.insertWay = this.way
       if (ending === 'unknown') this.mayBeStored = true

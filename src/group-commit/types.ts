@@ -19,7 +19,7 @@ export type FailureKind =
   /** There is no verdict, as after a lost connection: the rows may be stored. */
   | 'unknown'
   /** A damaged page, an I/O error or an internal error: the same rows fail again. */
-  | 'broken'
+  | 'serverFault'
   /** The data of a row breaks a rule. */
   | 'refused'
 

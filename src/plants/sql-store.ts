@@ -8,7 +8,7 @@ import { outcomeOf, type Stored } from './write-id.ts'
 
 /** What these kinds mean for a row of a careful call, whose other rows were written. */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
-  schemaMismatch: 'broken',
+  schemaMismatch: 'serverFault',
   unavailable: 'retryable',
   unknown: 'retryable'
 }

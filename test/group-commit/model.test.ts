@@ -34,7 +34,7 @@ interface Weather {
   ms: number
   kind:
     | ('well' | 'before' | 'after' | 'late' | 'hangBefore' | 'hangAfter')
-    | ('slow' | 'full' | 'broken' | 'schemaMismatch' | 'blind')
+    | ('slow' | 'full' | 'serverFault' | 'schemaMismatch' | 'blind')
   /** A trigger leaves its rows out. */
   missing: boolean
 }
@@ -72,7 +72,7 @@ const arrivalOf = (content: fc.Arbitrary<string>) =>
 const anyContent = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom(...good) },
   { weight: 2, arbitrary: fc.constantFrom('bad', 'once') },
-  { weight: 1, arbitrary: fc.constantFrom('endless', 'broken', 'retryable', 'torn') }
+  { weight: 1, arbitrary: fc.constantFrom('endless', 'serverFault', 'retryable', 'torn') }
 )
 
 const weather: fc.Arbitrary<Weather> = fc.record({
@@ -81,7 +81,7 @@ const weather: fc.Arbitrary<Weather> = fc.record({
     { weight: 6, arbitrary: fc.constant('well' as const) },
     { weight: 4, arbitrary: fc.constantFrom('before', 'after', 'late', 'slow') },
     { weight: 1, arbitrary: fc.constantFrom('hangBefore', 'hangAfter') },
-    { weight: 1, arbitrary: fc.constantFrom('full', 'broken', 'schemaMismatch', 'blind') }
+    { weight: 1, arbitrary: fc.constantFrom('full', 'serverFault', 'schemaMismatch', 'blind') }
   ),
   missing: fc.nat(9).map((dice) => dice === 0)
 })
@@ -117,7 +117,7 @@ const calmWeather: fc.Arbitrary<Weather> = fc.record({
   missing: fc.constant(false)
 })
 
-const calmContent = fc.constantFrom(...good, ...good, 'bad', 'broken', 'retryable', 'endless', 'torn')
+const calmContent = fc.constantFrom(...good, ...good, 'bad', 'serverFault', 'retryable', 'endless', 'torn')
 
 /** A database that soon serves, and a deadline that is long enough: whoever is not at fault is stored. */
 const calm = fc.record({
@@ -167,7 +167,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
     const has = (content: string) => plants.some((plant) => plant.content === content)
     if (plants.some(isLocked) || kind === 'slow' || has('endless')) return 'retryable'
     if (kind === 'schemaMismatch') return 'schemaMismatch'
-    if (kind === 'broken' || has('broken')) return 'broken'
+    if (kind === 'serverFault' || has('serverFault')) return 'serverFault'
     if (kind === 'full' || has('retryable')) return 'retryable'
     // A trigger may refuse a row because of what is there, be it the row itself.
     return has('bad') || plants.some(({ content, id }) => content === 'once' && table.has(id))
@@ -214,7 +214,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
     if (met) return fail(met)
     if (isFind && kind === 'blind') return fail('unknown')
     // The row that has its id is on a damaged page.
-    if (isFind && plants.some(({ content }) => content === 'torn')) return fail('broken')
+    if (isFind && plants.some(({ content }) => content === 'torn')) return fail('serverFault')
     const absent = () => plants.map(() => undefined)
     const results = isFind
       ? plants.map(find)
@@ -336,6 +336,6 @@ t.test(`each call gets its one true outcome by its deadline: MODEL_SEED=${seed}`
   await fc.assert(property, { seed, numRuns, includeErrorInReport: true })
   t.comment(JSON.stringify(seen))
   const usual =
-    'created duplicate conflict refused DeadlineExceeded OutcomeUnknown broken schemaMismatch Overloaded Unavailable'
+    'created duplicate conflict refused DeadlineExceeded OutcomeUnknown serverFault schemaMismatch Overloaded Unavailable'
   for (const outcome of usual.split(' ')) t.ok(seen[outcome], `some calls end with: ${outcome}`)
 })

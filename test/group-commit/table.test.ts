@@ -8,7 +8,7 @@ const table = `
   absent  | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | carefully    | carefully
   untried | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone 
   refused | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | fails        | fails
-  broken  | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | fails        | fails
+  serverFault | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | fails        | fails
   retryable | again~     | again~     | again~     | again~     | again~     | lookUp~      | lookUpAlone~
   slow    | carefully  | alone      | alone      | patiently~ | patiently~ | lookUpAlone~ | lookUpAlone~
   unavailable | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone 
@@ -52,10 +52,10 @@ t.test('a row fails that is refused, or left out even alone, and is not found', 
 t.test(
   'the failure of a single row is its verdict; that of several says nothing about one of them',
   async (t) => {
-    const kinds = ['unavailable', 'schemaMismatch', 'unknown', 'retryable', 'broken', 'refused'] as const
+    const kinds = ['unavailable', 'schemaMismatch', 'unknown', 'retryable', 'serverFault', 'refused'] as const
     const endings = (rows: number, isCutOff: boolean) =>
       kinds.map((kind) => endingOf({ kind, error: new Error(kind) }, rows, isCutOff)).join()
-    t.equal(endings(1, false), 'unavailable,schemaMismatch,unknown,retryable,broken,refused')
+    t.equal(endings(1, false), 'unavailable,schemaMismatch,unknown,retryable,serverFault,refused')
     t.equal(endings(2, false), 'unavailable,schemaMismatch,unknown,failed,failed,failed')
     t.equal(endings(1, true), 'failed,schemaMismatch,unknown,failed,failed,failed')
     t.equal(endings(2, true), 'failed,schemaMismatch,unknown,failed,failed,failed')
