@@ -1,5 +1,5 @@
 /** How long batches take, and from that how long a new row is expected to wait, and the limits of attempts. */
-import { isOfOne, type Way } from './row.ts'
+import { isSingle, type Mode } from './row.ts'
 import type { Item, Limits } from './types.ts'
 
 /** The weight of a full batch in the average. One slow row makes a batch slow, and a few of them must not refuse all others. */
@@ -7,12 +7,12 @@ const weights = { quicker: 1 / 4, slower: 1 / 16 }
 /** The shortest and the longest wait of a batch for a lock. */
 const lockBoundsMs = { shortest: 25, longest: 250 }
 /** The time of a careful call, and of each of its rows. Good rows that are sorted behind slow ones wait as long. */
-const carefulCostMs = { call: 10, row: 0.1 }
+const savepointsCostMs = { call: 10, row: 0.1 }
 /** The time of a row alone. It is doubled for each rest that the row has had. */
-const aloneMs = 25
+const singleMs = 25
 
 /**
- * Learns only from batches that were written together: a failure says nothing about the store's speed, and a row that has
+ * Learns only from batches that were written batch: a failure says nothing about the store's speed, and a row that has
  * failed before may be slow itself (Karn's algorithm, RFC 6298, section 3). At first, nothing is expected to take long.
  */
 export class Estimate {
@@ -53,7 +53,7 @@ export class Estimate {
   }
 
   /** After this time a batch is suspected of having a slow row, in ms. */
-  get togetherMs(): number {
+  get batchLimitMs(): number {
     return 4 * Math.max(lockBoundsMs.shortest, this.#slowMs)
   }
 
@@ -63,8 +63,8 @@ export class Estimate {
   }
 
   /** The limit of a careful call, in ms. At a third of the deadline its session would cancel it, and the result be lost. */
-  carefulMs(way: Way, rows: number, rests: number): number {
-    const ms = isOfOne(way) ? aloneMs * 2 ** rests : carefulCostMs.call + carefulCostMs.row * rows
+  savepointsLimitMs(mode: Mode, rows: number, rests: number): number {
+    const ms = isSingle(mode) ? singleMs * 2 ** rests : savepointsCostMs.call + savepointsCostMs.row * rows
     return Math.ceil(Math.min(this.#limits.deadlineMs / 4, ms))
   }
 }

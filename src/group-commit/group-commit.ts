@@ -2,7 +2,7 @@
 import { Failure } from '../failures.ts'
 import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
-import { type Ending, endingOf, isLookUp, isOfOne, lanes, Row, type Way, ways } from './row.ts'
+import { type Ending, endingOf, isLookUp, isSingle, lanes, type Mode, modes, Row } from './row.ts'
 import type { FailureKind, Item, Limits, Results, Store, Verdict } from './types.ts'
 
 /** The share of the deadline that rows may be expected to wait; a new row that waits longer would probably expire. */
@@ -28,7 +28,7 @@ export interface Hooks {
 }
 
 /**
- * A group commit over a store. While all lanes are busy, rows gather into the next batch. A lane takes rows of its way, tries
+ * A group commit over a store. While all lanes are busy, rows gather into the next batch. A lane takes rows of its mode, tries
  * them, and settles what that has decided; the table says what becomes of the others.
  */
 export class GroupCommit<T extends Item, R extends string> {
@@ -37,10 +37,13 @@ export class GroupCommit<T extends Item, R extends string> {
   readonly #onAttempt: Hooks['onAttempt']
   readonly #estimate: Estimate
   readonly #health: Health
-  /** Rows that wait for a lane of their way. */
-  readonly #waiting = Object.fromEntries(ways.map((way) => [way, []])) as unknown as Record<Way, Row<T, R>[]>
-  /** How many more attempts of each way may begin, and how many run. */
-  readonly #freeLanes: Record<Way, number>
+  /** Rows that wait for a lane of their mode. */
+  readonly #waiting = Object.fromEntries(modes.map((mode) => [mode, []])) as unknown as Record<
+    Mode,
+    Row<T, R>[]
+  >
+  /** How many more attempts of each mode may begin, and how many run. */
+  readonly #freeLanes: Record<Mode, number>
   #attempts = 0
   /** How many rows wait for their outcome, and their bytes. */
   #rows = 0
@@ -51,7 +54,7 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#limits = limits
     this.#onAttempt = onAttempt
     this.#estimate = new Estimate(limits)
-    this.#freeLanes = { ...lanes, together: limits.lanes }
+    this.#freeLanes = { ...lanes, batch: limits.lanes }
     this.#health = new Health({
       deadlineMs: limits.deadlineMs,
       probe: () => store.probe(),
@@ -96,7 +99,7 @@ export class GroupCommit<T extends Item, R extends string> {
     })
     this.#enter(row)
     // Many requests arrive in one turn: a lane that took the first of them alone would be busy when the others come.
-    if (this.#freeLanes.together > 0 && this.#waiting.together.length === 1) setImmediate(() => this.#start())
+    if (this.#freeLanes.batch > 0 && this.#waiting.batch.length === 1) setImmediate(() => this.#start())
     return promise
   }
 
@@ -108,28 +111,28 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   #start() {
-    for (const way of ways)
-      while (!this.#health.isPaused && this.#freeLanes[way] > 0) {
-        const rows = this.#take(way)
+    for (const mode of modes)
+      while (!this.#health.isPaused && this.#freeLanes[mode] > 0) {
+        const rows = this.#take(mode)
         if (rows.length === 0) break
-        void this.#run(way, rows)
+        void this.#run(mode, rows)
       }
   }
 
   #enter(row: Row<T, R>) {
     row.enter('waiting')
-    this.#waiting[row.way].push(row)
+    this.#waiting[row.mode].push(row)
   }
 
-  /** Removes and returns rows of a way for one attempt; none if none waits. */
-  #take(way: Way): Row<T, R>[] {
+  /** Removes and returns rows of a mode for one attempt; none if none waits. */
+  #take(mode: Mode): Row<T, R>[] {
     const { batchRows, batchBytes } = this.#limits
-    const waiting = this.#waiting[way]
+    const waiting = this.#waiting[mode]
     let bytes = 0
     const isFull = ({ item }: Row<T, R>, count: number) => {
       // A look-up sends the id alone.
-      if (!isLookUp(way)) bytes += item.bytes
-      return count === (isOfOne(way) ? 1 : batchRows) || (bytes > batchBytes && count > 0)
+      if (!isLookUp(mode)) bytes += item.bytes
+      return count === (isSingle(mode) ? 1 : batchRows) || (bytes > batchBytes && count > 0)
     }
     const end = waiting.findIndex(isFull)
     const taken = waiting.splice(0, end === -1 ? waiting.length : end)
@@ -137,43 +140,43 @@ export class GroupCommit<T extends Item, R extends string> {
     return taken.sort(({ item: a }, { item: b }) => (a.id < b.id ? -1 : Number(a.id > b.id)))
   }
 
-  async #run(way: Way, rows: Row<T, R>[]) {
+  async #run(mode: Mode, rows: Row<T, R>[]) {
     const began = performance.now()
     const controller = new AbortController()
     const cutOff = () => controller.abort()
-    this.#freeLanes[way]--
+    this.#freeLanes[mode]--
     this.#attempts++
     for (const row of rows) row.enter('tried')
     // The store has it first. What follows is done while the database works.
-    const attempt = this.#try(way, rows, controller.signal)
+    const attempt = this.#try(mode, rows, controller.signal)
     // Nobody waits for it any more when its last row has expired.
     const lastDeadline = rows.reduce((last, { deadline }) => Math.max(last, deadline), 0)
     const timer = setTimeout(cutOff, lastDeadline - began)
-    const endWatch = way === 'together' && this.#watchSlow(cutOff)
+    const endWatch = mode === 'batch' && this.#watchSlow(cutOff)
     const end = await attempt
     clearTimeout(timer)
     if (endWatch) endWatch()
-    this.#freeLanes[way]++
+    this.#freeLanes[mode]++
     this.#attempts--
     const ms = performance.now() - began
     const isCutOff = controller.signal.aborted
-    if ('kind' in end) this.#fail(way, rows, end, ms, isCutOff)
-    else this.#apply(way, rows, end, ms)
+    if ('kind' in end) this.#fail(mode, rows, end, ms, isCutOff)
+    else this.#apply(mode, rows, end, ms)
     this.#start()
   }
 
-  #try(way: Way, rows: Row<T, R>[], signal: AbortSignal): Promise<Results<R> | Verdict> {
+  #try(mode: Mode, rows: Row<T, R>[], signal: AbortSignal): Promise<Results<R> | Verdict> {
     const { lockMs } = this.#estimate
-    if (way === 'together') return this.#store.insert(rows, lockMs, signal)
-    if (isLookUp(way)) return this.#store.find(rows, lockMs, signal)
-    return this.#store.insertEach(rows, this.#carefulMs(way, rows), signal)
+    if (mode === 'batch') return this.#store.insert(rows, lockMs, signal)
+    if (isLookUp(mode)) return this.#store.find(rows, lockMs, signal)
+    return this.#store.insertEach(rows, this.#savepointsLimitMs(mode, rows), signal)
   }
 
   /** Returns the limit of a careful call, in ms from 1. */
-  #carefulMs(way: Way, rows: Row<T, R>[]): number {
+  #savepointsLimitMs(mode: Mode, rows: Row<T, R>[]): number {
     const [first] = rows as [Row<T, R>]
-    const limitMs = this.#estimate.carefulMs(way, rows.length, first.rests)
-    return isOfOne(way) ? Math.max(1, Math.min(limitMs, this.#leftMs(first))) : limitMs
+    const limitMs = this.#estimate.savepointsLimitMs(mode, rows.length, first.rests)
+    return isSingle(mode) ? Math.max(1, Math.min(limitMs, this.#leftMs(first))) : limitMs
   }
 
   /** Returns how long a last attempt at a single row may take, in ms; 0 or less if there is no time for one. */
@@ -184,16 +187,16 @@ export class GroupCommit<T extends Item, R extends string> {
 
   /** Cuts off a batch that takes too long, once a probe has shown that the database is not slow. Returns what ends the watch. */
   #watchSlow(cutOff: () => void) {
-    const limitMs = this.#estimate.togetherMs
+    const limitMs = this.#estimate.batchLimitMs
     let timer = setTimeout(async () => {
       if (!(await this.#health.probe())) timer = setTimeout(cutOff, limitMs * partAfterProbe)
     }, limitMs)
     return () => clearTimeout(timer)
   }
 
-  #fail(way: Way, rows: Row<T, R>[], failure: Verdict, ms: number, isCutOff: boolean) {
+  #fail(mode: Mode, rows: Row<T, R>[], failure: Verdict, ms: number, isCutOff: boolean) {
     this.#onAttempt(rows.length, ms, failure.kind)
-    if (way === 'together' && isCutOff) this.#estimate.noteCutOff()
+    if (mode === 'batch' && isCutOff) this.#estimate.noteCutOff()
     const ending = endingOf(failure, rows.length, isCutOff)
     // What was cut off while it waited for a session shows nothing.
     if (ending === 'unavailable' || failure.kind !== 'unavailable') this.#health.hasFailed(failure)
@@ -201,12 +204,12 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   /** Settles the rows that an attempt has decided, and lets the table decide about the others. */
-  #apply(way: Way, rows: Row<T, R>[], results: Results<R>, ms: number) {
-    this.#onAttempt(rows.length, ms, isLookUp(way) ? 'found' : 'written')
+  #apply(mode: Mode, rows: Row<T, R>[], results: Results<R>, ms: number) {
+    this.#onAttempt(rows.length, ms, isLookUp(mode) ? 'found' : 'written')
     // What has decided no row may have committed nothing.
     const isCommitted = results.some((result) => typeof result === 'string' || result instanceof Error)
     this.#health.hasServed(isCommitted)
-    if (way === 'together' && isCommitted) this.#estimate.learn(rows, ms)
+    if (mode === 'batch' && isCommitted) this.#estimate.learn(rows, ms)
     for (const [index, row] of rows.entries()) {
       const result = results[index]
       if (result === undefined) this.#proceed(row, 'absent')
@@ -217,15 +220,15 @@ export class GroupCommit<T extends Item, R extends string> {
 
   #proceed(row: Row<T, R>, ending: Ending, error?: Error) {
     if (row.state === 'done') return
-    const [way, when] = row.record(ending, error) ?? []
-    if (way === undefined) this.#failLate(row)
+    const [mode, when] = row.record(ending, error) ?? []
+    if (mode === undefined) this.#failLate(row)
     else if (when === 'after its rest') this.#rest(row, backoffMs(row.rests), () => this.#retry(row))
     else this.#enter(row)
   }
 
   /** Tries a row again that has rested, if there is time for a verdict. Otherwise it rests until its deadline. */
   #retry(row: Row<T, R>) {
-    const needsVerdict = isOfOne(row.way) && !isLookUp(row.way)
+    const needsVerdict = isSingle(row.mode) && !isLookUp(row.mode)
     if (!needsVerdict || this.#leftMs(row) > 0) this.#enter(row)
   }
 
@@ -233,7 +236,7 @@ export class GroupCommit<T extends Item, R extends string> {
   #failLate(row: Row<T, R>) {
     const leftMs = row.deadline - performance.now()
     const ms = Math.min((this.#limits.deadlineMs - leftMs) * errorDelayFactor, leftMs / 2)
-    const isLate = row.refusal !== undefined && row.insertWay !== 'together' && ms > 0
+    const isLate = row.refusal !== undefined && row.insertMode !== 'batch' && ms > 0
     if (isLate) this.#rest(row, ms, () => row.settle(row.toError()))
     else row.settle(row.toError())
   }
@@ -251,8 +254,8 @@ export class GroupCommit<T extends Item, R extends string> {
   /** Fails a row whose deadline has come. An attempt that still runs may write it. */
   #expire(row: Row<T, R>) {
     if (row.state === 'done') return
-    const isOpen = row.mayBeStored || (row.state === 'tried' && !isLookUp(row.way))
-    const waiting = this.#waiting[row.way]
+    const isOpen = row.mayBeStored || (row.state === 'tried' && !isLookUp(row.mode))
+    const waiting = this.#waiting[row.mode]
     if (row.state === 'waiting') waiting.splice(waiting.indexOf(row), 1)
     row.settle(new Failure(isOpen ? 'OutcomeUnknown' : 'DeadlineExceeded', { cause: row.cause }))
   }

@@ -3,7 +3,7 @@ import type { Verdict } from './types.ts'
 
 /** The first pause or rest, and the longest. */
 const backoff = { firstMs: 20, longestMs: 1000 }
-/** An outage is reported again: its cause must stand in the log of the last minutes. */
+/** An outage is reported retry: its cause must stand in the log of the last minutes. */
 const reminderMs = 60_000
 
 /** Returns a time after this many earlier ones: doubled each time, with jitter so that rows and replicas spread. */

@@ -1,30 +1,30 @@
-/** The ways in which a row is tried, what comes next for one that an attempt has not decided, and what is known of it. */
+/** The modes in which a row is tried, what comes next for one that an attempt has not decided, and what is known of it. */
 import assert from 'node:assert'
 import { Failure } from '../failures.ts'
 import type { Item, RowVerdict, Verdict } from './types.ts'
 
-/** How many attempts of each way run at a time: each has lanes of its own, so that no kind of row waits for another kind. */
+/** How many attempts of each mode run at a time: each has lanes of its own, so that no kind of row waits for another kind. */
 export const lanes = {
   /** With all that wait, in one statement. The settings say how many. */
-  together: 0,
+  batch: 0,
   /** One by one in one transaction, so that each row has a verdict. Two lanes: good rows can be behind slow ones. */
-  carefully: 2,
+  savepoints: 2,
   /** A careful call of rows that were busy, as when they were locked. */
-  again: 1,
+  retry: 1,
   /** A careful call of one row: one with it and others has failed as a whole, or it was slow, perhaps by a stall. */
-  alone: 1,
+  single: 1,
   /** A careful call of one row that was slow alone, with twice the time after each rest. */
-  patiently: 1,
+  singleSlow: 1,
   /** A look-up of what was left out or lost: it may be stored. */
   lookUp: 1,
   /** A look-up of one row: one with it and others has failed. */
-  lookUpAlone: 1
+  lookUpSingle: 1
 }
-export type Way = keyof typeof lanes
-export const ways = Object.keys(lanes) as Way[]
-/** The ways with one row at a time. */
-export const isOfOne = (way: Way) => way === 'alone' || way === 'patiently' || way === 'lookUpAlone'
-export const isLookUp = (way: Way) => way === 'lookUp' || way === 'lookUpAlone'
+export type Mode = keyof typeof lanes
+export const modes = Object.keys(lanes) as Mode[]
+/** The modes with one row at a time. */
+export const isSingle = (mode: Mode) => mode === 'single' || mode === 'singleSlow' || mode === 'lookUpSingle'
+export const isLookUp = (mode: Mode) => mode === 'lookUp' || mode === 'lookUpSingle'
 
 /** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or failed with others or cut off (`failed`). */
 export type Ending = RowVerdict['kind'] | 'absent' | 'failed'
@@ -39,38 +39,38 @@ export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): En
   return rows > 1 || isCutOff ? 'failed' : kind
 }
 
-/** The way of the next attempt: at once, or when the row has rested. */
-type Next = readonly [way: Way, when?: 'after its rest']
+/** The mode of the next attempt: at once, or when the row has rested. */
+type Next = readonly [mode: Mode, when?: 'after its rest']
 
 /** What is left to try for a row that failed with others or was slow: each endangers fewer others. */
-const stepsDown: Record<Way, Next> = {
-  together: ['carefully'],
-  carefully: ['alone'],
-  again: ['alone'],
-  alone: ['patiently', 'after its rest'],
-  patiently: ['patiently', 'after its rest'],
-  lookUp: ['lookUpAlone', 'after its rest'],
-  lookUpAlone: ['lookUpAlone', 'after its rest']
+const stepsDown: Record<Mode, Next> = {
+  batch: ['savepoints'],
+  savepoints: ['single'],
+  retry: ['single'],
+  single: ['singleSlow', 'after its rest'],
+  singleSlow: ['singleSlow', 'after its rest'],
+  lookUp: ['lookUpSingle', 'after its rest'],
+  lookUpSingle: ['lookUpSingle', 'after its rest']
 }
 
-type Facts = Pick<Row<Item, unknown>, 'way' | 'insertWay' | 'mayBeStored' | 'refusal'>
+type Facts = Pick<Row<Item, unknown>, 'mode' | 'insertMode' | 'mayBeStored' | 'refusal'>
 
 /** Returns what comes next; undefined if the row has failed. No failure is told of a row that may be stored: it is looked up. */
 export function next(row: Facts, ending: Ending): Next | undefined {
-  const { way, mayBeStored } = row
-  if (ending === 'unavailable' || ending === 'untried') return [way]
-  if (ending === 'failed' || ending === 'slow') return stepsDown[way]
-  if (isLookUp(way)) return afterLookUp(row, ending)
-  if (ending === 'retryable') return ['again', 'after its rest']
+  const { mode, mayBeStored } = row
+  if (ending === 'unavailable' || ending === 'untried') return [mode]
+  if (ending === 'failed' || ending === 'slow') return stepsDown[mode]
+  if (isLookUp(mode)) return afterLookUp(row, ending)
+  if (ending === 'retryable') return ['retry', 'after its rest']
   if (ending === 'schemaMismatch') return mayBeStored ? ['lookUp', 'after its rest'] : undefined
   // Absent, lost, refused or broken: this row, or the one of an earlier request, may be there.
   return ['lookUp']
 }
 
-function afterLookUp({ way, insertWay, mayBeStored, refusal }: Facts, ending: Ending): Next | undefined {
-  const isLeftOut = isOfOne(insertWay) && !mayBeStored
-  if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertWay]
-  return ending === 'retryable' || ending === 'unknown' || mayBeStored ? [way, 'after its rest'] : undefined
+function afterLookUp({ mode, insertMode, mayBeStored, refusal }: Facts, ending: Ending): Next | undefined {
+  const isLeftOut = isSingle(insertMode) && !mayBeStored
+  if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertMode]
+  return ending === 'retryable' || ending === 'unknown' || mayBeStored ? [mode, 'after its rest'] : undefined
 }
 
 const missing =
@@ -84,9 +84,9 @@ export class Row<T extends Item, R> {
   readonly #onOutcome: (outcome: R | Error) => void
   /** It waits for a lane, is in an attempt, rests, or its outcome is told, perhaps while an attempt with it still runs. */
   state: 'waiting' | 'tried' | 'resting' | 'done' = 'waiting'
-  /** The way of its next attempt, or of the one that runs; and of its last insert. */
-  way: Way = 'together'
-  insertWay: Way = 'together'
+  /** The mode of its next attempt, or of the one that runs; and of its last insert. */
+  mode: Mode = 'batch'
+  insertMode: Mode = 'batch'
   /** An attempt without a verdict may have stored it, or may still do so. */
   mayBeStored = false
   /** The error of its data, which its client gets unless the look-up finds its id. */
@@ -120,8 +120,8 @@ export class Row<T extends Item, R> {
   record(ending: Ending, error?: Error): Next | undefined {
     if (error) this.cause = error
     const isVerdict = ending === 'refused' || ending === 'serverFault'
-    if (!isLookUp(this.way)) {
-      this.insertWay = this.way
+    if (!isLookUp(this.mode)) {
+      this.insertMode = this.mode
       if (ending === 'unknown') this.mayBeStored = true
       if (isVerdict) this.refusal = error
     } else if (ending === 'schemaMismatch' || isVerdict) {
@@ -129,15 +129,15 @@ export class Row<T extends Item, R> {
       this.refusal = undefined
     }
     const step = next(this, ending)
-    if (step) this.way = step[0]
+    if (step) this.mode = step[0]
     return step
   }
 
   /** Returns the error that its client gets if nothing more is tried. */
   toError(): Error {
-    const { mayBeStored, refusal, way, cause } = this
+    const { mayBeStored, refusal, mode, cause } = this
     if (mayBeStored) return new Failure('OutcomeUnknown', { cause })
     // After a look-up, the cause says nothing about the data.
-    return refusal ?? (isLookUp(way) ? new Error(missing, { cause }) : (cause as Error))
+    return refusal ?? (isLookUp(mode) ? new Error(missing, { cause }) : (cause as Error))
   }
 }

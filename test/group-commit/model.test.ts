@@ -190,16 +190,16 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
   }
 
   async function attempt(
-    way: 'insert' | 'insertEach' | 'find',
+    mode: 'insert' | 'insertEach' | 'find',
     rows: Rows,
     signal: AbortSignal
   ): Promise<Results<string> | Verdict> {
-    const isFind = way === 'find'
+    const isFind = mode === 'find'
     const fail = (kind: FailureKind) => ({ kind, error: new Error(kind) })
     const plants = rows.map(({ item }) => item)
     if (!isFind) plants.forEach(onAttempt)
     const { ms, kind, missing } = weathers[attempts++] ?? { ms: 1, kind: 'well', missing: false }
-    const isEndless = way === 'insert' && plants.some(({ content }) => content === 'endless')
+    const isEndless = mode === 'insert' && plants.some(({ content }) => content === 'endless')
     await new Promise<void>((resolve) => {
       // What never ends is ended by the store's own limit, or cut off, unless the connection hangs as well.
       setTimeout(resolve, isEndless || kind.startsWith('hang') ? limits.deadlineMs / 3 : ms)
@@ -210,7 +210,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
     if (kind === 'late') return fail('unknown')
     const hasResult = !kind.endsWith('fter')
     if (hasResult && kind !== 'blind' && !signal.aborted) lastSignOfLife = performance.now()
-    const met = isFind ? undefined : meet(way === 'insert' ? plants : [], kind)
+    const met = isFind ? undefined : meet(mode === 'insert' ? plants : [], kind)
     if (met) return fail(met)
     if (isFind && kind === 'blind') return fail('unknown')
     // The row that has its id is on a damaged page.
@@ -220,7 +220,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
       ? plants.map(find)
       : missing
         ? absent()
-        : way === 'insert'
+        : mode === 'insert'
           ? plants.map(insert)
           : insertEach(plants, ms > 100 ? 1 : plants.length)
     return hasResult ? results : fail('unknown')

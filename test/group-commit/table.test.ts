@@ -1,52 +1,75 @@
 /** The table: what comes next for a row that an attempt has not decided. */
 import t from 'tap'
-import { type Ending, endingOf, next, Row, type Way } from '../../src/group-commit/row.ts'
+import { type Ending, endingOf, type Mode, modes, next, Row } from '../../src/group-commit/row.ts'
 
-/** After an attempt of each way; `~` stands for a rest. */
-const table = `
-          | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone
-  absent  | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | carefully    | carefully
-  untried | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone 
-  refused | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | fails        | fails
-  serverFault | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | fails        | fails
-  retryable | again~     | again~     | again~     | again~     | again~     | lookUp~      | lookUpAlone~
-  slow    | carefully  | alone      | alone      | patiently~ | patiently~ | lookUpAlone~ | lookUpAlone~
-  unavailable | together   | carefully  | again      | alone      | patiently  | lookUp       | lookUpAlone 
-  schemaMismatch | fails      | fails      | fails      | fails      | fails      | fails        | fails
-  unknown | lookUp     | lookUp     | lookUp     | lookUp     | lookUp     | lookUp~      | lookUpAlone~
-  failed  | carefully  | alone      | alone      | patiently~ | patiently~ | lookUpAlone~ | lookUpAlone~`
+/** After an attempt to insert, in each mode; `~` stands for a back-off before it. */
+const afterInsert = `
+                 | batch      | savepoints | retry  | single      | singleSlow
+  absent         | lookUp     | lookUp     | lookUp | lookUp      | lookUp
+  refused        | lookUp     | lookUp     | lookUp | lookUp      | lookUp
+  serverFault    | lookUp     | lookUp     | lookUp | lookUp      | lookUp
+  unknown        | lookUp     | lookUp     | lookUp | lookUp      | lookUp
+  retryable      | retry~     | retry~     | retry~ | retry~      | retry~
+  slow           | savepoints | single     | single | singleSlow~ | singleSlow~
+  failed         | savepoints | single     | single | singleSlow~ | singleSlow~
+  untried        | batch      | savepoints | retry  | single      | singleSlow
+  unavailable    | batch      | savepoints | retry  | single      | singleSlow
+  schemaMismatch | fails      | fails      | fails  | fails       | fails`
 
-const facts = { insertWay: 'together', mayBeStored: false, refusal: undefined } as const
+/** After a look-up of a row that was inserted in a batch. */
+const afterLookUp = `
+                 | lookUp        | lookUpSingle
+  absent         | savepoints    | savepoints
+  refused        | fails         | fails
+  serverFault    | fails         | fails
+  unknown        | lookUp~       | lookUpSingle~
+  retryable      | lookUp~       | lookUpSingle~
+  slow           | lookUpSingle~ | lookUpSingle~
+  failed         | lookUpSingle~ | lookUpSingle~
+  untried        | lookUp        | lookUpSingle
+  unavailable    | lookUp        | lookUpSingle
+  schemaMismatch | fails         | fails`
+
+const facts = { insertMode: 'batch', mayBeStored: false, refusal: undefined } as const
 
 const write = (step: ReturnType<typeof next>) => (step ? `${step[0]}${step[1] ? '~' : ''}` : 'fails')
 const cells = (line: string) => line.match(/\w+~?/g) ?? []
-const [head = '', ...lines] = table.trimEnd().split('\n').slice(1)
-const ways = cells(head) as Way[]
 
-t.test('what comes next, by the way and the ending of an attempt', async (t) => {
-  for (const line of lines) {
-    const [ending, ...steps] = cells(line) as [Ending, ...string[]]
-    t.equal(steps.length, ways.length, ending)
-    for (const [index, way] of ways.entries()) {
-      t.equal(write(next({ ...facts, way }, ending)), steps[index], `${way}: ${ending}`)
-      const open = write(next({ ...facts, way, mayBeStored: true }, ending))
-      const asked = way === 'lookUpAlone' ? 'lookUpAlone~' : 'lookUp~'
-      t.equal(open, steps[index] === 'fails' ? asked : steps[index], `${way}, perhaps stored: ${ending}`)
+t.test('what comes next, by the mode and the ending of an attempt', async (t) => {
+  const seen = new Set<string>()
+  for (const table of [afterInsert, afterLookUp]) {
+    const [head = '', ...lines] = table.split('\n').slice(1)
+    const columns = cells(head) as Mode[]
+    for (const line of lines) {
+      const [ending, ...steps] = cells(line) as [Ending, ...string[]]
+      t.equal(steps.length, columns.length, ending)
+      for (const [index, mode] of columns.entries()) {
+        seen.add(`${mode} ${ending}`)
+        t.equal(write(next({ ...facts, mode }, ending)), steps[index], `${mode}: ${ending}`)
+        const open = write(next({ ...facts, mode, mayBeStored: true }, ending))
+        const asked = mode === 'lookUpSingle' ? 'lookUpSingle~' : 'lookUp~'
+        t.equal(open, steps[index] === 'fails' ? asked : steps[index], `${mode}, perhaps stored: ${ending}`)
+      }
     }
   }
+  t.equal(seen.size, modes.length * 10)
 })
 
 t.test('a row that a look-up has not found is inserted with fewer others each time', async (t) => {
-  const afterwards = (insertWay: Way) => write(next({ ...facts, way: 'lookUp', insertWay }, 'absent'))
-  t.strictSame((['together', 'carefully', 'again'] as const).map(afterwards), ['carefully', 'alone', 'alone'])
+  const afterwards = (insertMode: Mode) => write(next({ ...facts, mode: 'lookUp', insertMode }, 'absent'))
+  t.strictSame((['batch', 'savepoints', 'retry'] as const).map(afterwards), [
+    'savepoints',
+    'single',
+    'single'
+  ])
 })
 
 t.test('a row fails that is refused, or left out even alone, and is not found', async (t) => {
-  const notFound = (more: object) => write(next({ ...facts, way: 'lookUp', ...more }, 'absent'))
+  const notFound = (more: object) => write(next({ ...facts, mode: 'lookUp', ...more }, 'absent'))
   t.equal(notFound({ refusal: new Error() }), 'fails')
   t.equal(notFound({ refusal: new Error(), mayBeStored: true }), 'fails')
-  t.equal(notFound({ insertWay: 'alone' }), 'fails')
-  t.equal(notFound({ insertWay: 'alone', mayBeStored: true }), 'patiently~')
+  t.equal(notFound({ insertMode: 'single' }), 'fails')
+  t.equal(notFound({ insertMode: 'single', mayBeStored: true }), 'singleSlow~')
 })
 
 t.test(
