@@ -1,6 +1,6 @@
 /** The errors of PostgreSQL and its driver, and what they mean (PostgreSQL manual, appendix A, "Error Codes"). */
 import type { DatabaseError } from 'pg'
-import type { FailureKind, Verdict } from '../group-commit/types.ts'
+import type { AttemptFailure, FailureKind } from '../group-commit/types.ts'
 
 /** Thrown when no session is available: no statement was sent. */
 export class NoConnection extends Error {}
@@ -76,7 +76,7 @@ export function lacksPartition(error: unknown): boolean {
 }
 
 /** Returns what an error means for the rows of its statement. */
-export const diagnose = (error: unknown): Verdict => ({ kind: kindOf(error), error: error as Error })
+export const diagnose = (error: unknown): AttemptFailure => ({ kind: kindOf(error), error: error as Error })
 
 function kindOf(error: unknown): FailureKind {
   const { routine = '', where, file = '' } = error as Report

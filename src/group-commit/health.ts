@@ -1,53 +1,73 @@
-/** Whether the database serves: while it is unavailable, nothing but a probe is tried, and after a whole deadline it is down. */
-import type { Verdict } from './types.ts'
+/**
+ * The health of the database, learned from attempts and probes. The database can be, at once:
+ *
+ * - paused: no attempt begins. A pause begins when an attempt finds the database unavailable, or
+ *   when nothing has answered for a whole deadline. It ends when a probe can write, when an attempt
+ *   commits, or when a probe finds a fault of which each row should be told, such as a missing table.
+ * - down: new rows are refused, because they would expire. The database is down when nothing has
+ *   answered for a whole deadline. It is up again when a server that can write answers, even if the
+ *   table is locked.
+ *
+ * After a failure without an answer, probes follow one another, with a back-off before each.
+ */
+import type { AttemptFailure } from './types.ts'
 
-/** The first pause or rest, and the longest. */
+/** The first and the longest back-off. */
 const backoff = { firstMs: 20, longestMs: 1000 }
-/** An outage is reported retry: its cause must stand in the log of the last minutes. */
+/** How often an outage is reported again, so that the latest lines of the log have its cause. */
 const reminderMs = 60_000
 
-/** Returns a time after this many earlier ones: doubled each time, with jitter so that rows and replicas spread. */
+/**
+ * Returns the time to wait after so many earlier back-offs: twice as long each time, with jitter, so
+ * that rows and replicas do not all come back at once.
+ */
 export const backoffMs = (earlier: number): number =>
   Math.min(backoff.longestMs, backoff.firstMs * 2 ** earlier) * (0.5 + Math.random() / 2)
 
-/** No server that can write has answered. One that lacks a table, or where somebody holds a lock of it, has. */
-const isSilence = ({ kind }: Verdict) => kind === 'unavailable' || kind === 'unknown'
+/**
+ * Returns whether a failure shows that no server that can write has answered. A server that lacks a
+ * table, or whose table is locked, has answered.
+ */
+const isUnresponsive = ({ kind }: AttemptFailure) => kind === 'unavailable' || kind === 'unknown'
 
 interface Options {
   readonly deadlineMs: number
-  readonly probe: () => Promise<Verdict | undefined>
-  /** Called with true and an error when an outage begins and each minute while it lasts, and with false when it ends. */
+  readonly probe: () => Promise<AttemptFailure | undefined>
+  /**
+   * Called with true and an error when an outage begins and each minute while it lasts, and with
+   * false when it ends.
+   */
   readonly onOutage: (isDown: boolean, cause?: unknown) => void
   /** Called when a pause is over. */
-  readonly onDue: () => void
+  readonly onResume: () => void
 }
 
-/** The health of the database, by what attempts and probes tell. Only its methods assign its fields. */
+/** The health of the database. Only the methods of this class assign its fields. */
 export class Health {
   readonly #options: Options
-  /** No attempt may begin: it is unavailable, until a probe can write or a commit succeeds. */
+  /** Whether attempts must wait. */
   isPaused = false
-  /** It has been silent for the deadline: new rows would expire. */
+  /** Whether new rows must be refused. */
   isDown = false
-  /** When the first attempt without an answer failed; Infinity while something answers. */
-  #silentSince = Number.POSITIVE_INFINITY
+  /** When the first attempt without an answer failed, or Infinity after an answer. */
+  #unresponsiveSince = Number.POSITIVE_INFINITY
   #reportedAt = 0
-  /** How many probes there were for a silence since something was written. */
+  /** How many probes there were since the last commit. */
   #probes = 0
-  /** Set until the next of them has ended, or is not needed any more. */
+  /** Set from the time at which a probe is due later until it has ended or is not needed any more. */
   #timer: NodeJS.Timeout | undefined
-  #probing: Promise<Verdict | undefined> | undefined
+  #probing: Promise<AttemptFailure | undefined> | undefined
 
   constructor(options: Options) {
     this.#options = options
   }
 
-  /** An attempt or a probe has failed. */
-  hasFailed(failure: Verdict) {
-    if (!isSilence(failure)) return this.hasServed(false)
+  /** Notes that an attempt or a probe has failed. */
+  noteFailure(failure: AttemptFailure) {
+    if (!isUnresponsive(failure)) return this.noteAnswer(false)
     const now = performance.now()
-    this.#silentSince = Math.min(this.#silentSince, now)
-    const isLong = now - this.#silentSince >= this.#options.deadlineMs
+    this.#unresponsiveSince = Math.min(this.#unresponsiveSince, now)
+    const isLong = now - this.#unresponsiveSince >= this.#options.deadlineMs
     if (isLong || failure.kind === 'unavailable') this.isPaused = true
     if (isLong && !(this.isDown && now - this.#reportedAt < reminderMs)) {
       this.isDown = true
@@ -57,9 +77,9 @@ export class Health {
     this.#probeLater()
   }
 
-  /** It has answered; `isCommitted`: a commit has succeeded, which ends a pause. */
-  hasServed(isCommitted: boolean) {
-    this.#silentSince = Number.POSITIVE_INFINITY
+  /** Notes that the database has answered. If it has committed something, a pause ends. */
+  noteAnswer(isCommitted: boolean) {
+    this.#unresponsiveSince = Number.POSITIVE_INFINITY
     if (this.isDown) this.#options.onOutage(false)
     this.isDown = false
     if (!isCommitted) return
@@ -67,26 +87,30 @@ export class Health {
     if (this.#timer) this.#resume()
   }
 
-  /** Probes the database, one probe at a time. Resolves with why it cannot write. */
-  probe(): Promise<Verdict | undefined> {
+  /**
+   * Probes the database. Callers share a probe that runs already. Resolves with why the database
+   * cannot write, or with undefined.
+   */
+  probe(): Promise<AttemptFailure | undefined> {
     this.#probing ??= this.#options.probe().then((failure) => {
       this.#probing = undefined
-      if (!failure || !isSilence(failure)) this.hasServed(false)
+      if (!failure || !isUnresponsive(failure)) this.noteAnswer(false)
       return failure
     })
     return this.#probing
   }
 
-  /** Probes until it can write. */
+  /** Probes after a back-off, and again until the database can write. */
   #probeLater() {
     const probe = async () => {
       const timer = this.#timer
       const failure = await this.probe()
       if (this.#timer !== timer) return
-      // What is wrong for every row is told to each of them.
-      if (!failure || !(isSilence(failure) || failure.kind === 'retryable')) return this.#resume()
+      // A failure that is neither unresponsive nor retryable, such as a missing table, ends the
+      // pause: each row is then told of it by its own attempt.
+      if (!failure || !(isUnresponsive(failure) || failure.kind === 'retryable')) return this.#resume()
       this.stop()
-      if (isSilence(failure)) this.hasFailed(failure)
+      if (isUnresponsive(failure)) this.noteFailure(failure)
       else this.#probeLater()
     }
     this.#timer ??= setTimeout(probe, backoffMs(this.#probes++))
@@ -95,10 +119,10 @@ export class Health {
   #resume() {
     this.stop()
     this.isPaused = false
-    this.#options.onDue()
+    this.#options.onResume()
   }
 
-  /** Probes no more, until the next failure. */
+  /** Ends the probes, until the next failure. */
   stop() {
     clearTimeout(this.#timer)
     this.#timer = undefined

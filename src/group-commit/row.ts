@@ -1,99 +1,129 @@
-/** The modes in which a row is tried, what comes next for one that an attempt has not decided, and what is known of it. */
+/**
+ * A row of group commit: its state, the modes in which it can be tried, and the table that says in
+ * which mode it is tried next. The table is the pure function `nextTry`; a test has it as a matrix.
+ */
 import assert from 'node:assert'
 import { Failure } from '../failures.ts'
-import type { Item, RowVerdict, Verdict } from './types.ts'
+import type { AttemptFailure, Item, RowFailure } from './types.ts'
 
-/** How many attempts of each mode run at a time: each has lanes of its own, so that no kind of row waits for another kind. */
+/**
+ * The modes of an attempt, and how many attempts of each mode may run at a time. Each mode has lanes
+ * of its own, so that rows of one mode never wait for rows of another.
+ */
 export const lanes = {
-  /** With all that wait, in one statement. The settings say how many. */
+  /** All rows that wait, in one statement. The settings say how many lanes there are. */
   batch: 0,
-  /** One by one in one transaction, so that each row has a verdict. Two lanes: good rows can be behind slow ones. */
+  /**
+   * Each row behind a savepoint, so that each has a result of its own. There are two lanes, because
+   * good rows can stand behind slow ones.
+   */
   savepoints: 2,
-  /** A careful call of rows that were busy, as when they were locked. */
+  /** The same for rows whose last failure was retryable, such as those that met a lock. */
   retry: 1,
-  /** A careful call of one row: one with it and others has failed as a whole, or it was slow, perhaps by a stall. */
+  /** The same for a single row: an attempt with it and others has failed, or the row was slow. */
   single: 1,
-  /** A careful call of one row that was slow alone, with twice the time after each rest. */
+  /** The same for a single row that was slow as one, too. Its time limit doubles each time. */
   singleSlow: 1,
-  /** A look-up of what was left out or lost: it may be stored. */
+  /** A look-up of rows that may be stored, because an insert left them out or had no result. */
   lookUp: 1,
-  /** A look-up of one row: one with it and others has failed. */
+  /** A look-up of a single row, because a look-up of it and others has failed. */
   lookUpSingle: 1
 }
 export type Mode = keyof typeof lanes
 export const modes = Object.keys(lanes) as Mode[]
-/** The modes with one row at a time. */
+/** Returns whether an attempt of this mode has one row. */
 export const isSingle = (mode: Mode) => mode === 'single' || mode === 'singleSlow' || mode === 'lookUpSingle'
 export const isLookUp = (mode: Mode) => mode === 'lookUp' || mode === 'lookUpSingle'
 
-/** How an attempt ended for a row: by a verdict, left out or not found (`absent`), or failed with others or cut off (`failed`). */
-export type Ending = RowVerdict['kind'] | 'absent' | 'failed'
+/**
+ * The result of an attempt for one of its rows that has no outcome yet. The row failed; or it is
+ * `absent`, which means that an insert left it out or a look-up did not find it; or the attempt was
+ * `inconclusive`, which means that it was cut off or failed without saying which row was at fault.
+ */
+export type ResultKind = RowFailure['kind'] | 'absent' | 'inconclusive'
 
 /**
- * Returns the ending for each row of an attempt that has failed as a whole. These kinds hold for all rows; any other is a
- * verdict about a single row, and says nothing about one of several. A cut-off says nothing: `unavailable` is then one that had no
- * session yet.
+ * Returns the result for each row of an attempt that has failed as a whole. Three kinds hold for
+ * every row. Any other kind was caused by a single row, so with several rows it is inconclusive. A
+ * cut-off is inconclusive, too: `unavailable` then means only that it had no connection yet.
  */
-export function endingOf({ kind }: Verdict, rows: number, isCutOff: boolean): Ending {
-  if (kind === 'schemaMismatch' || kind === 'unknown' || (kind === 'unavailable' && !isCutOff)) return kind
-  return rows > 1 || isCutOff ? 'failed' : kind
+export function resultKindOf({ kind }: AttemptFailure, rows: number, isCutOff: boolean): ResultKind {
+  if (kind === 'schemaMismatch' || kind === 'unknown') return kind
+  if (kind === 'unavailable' && !isCutOff) return kind
+  return rows > 1 || isCutOff ? 'inconclusive' : kind
 }
 
-/** The mode of the next attempt: at once, or when the row has rested. */
-type Next = readonly [mode: Mode, when?: 'after its rest']
+/** The mode of a row's next attempt. It begins at once, or when the row has backed off. */
+type NextTry = readonly [mode: Mode, when?: 'afterBackoff']
 
-/** What is left to try for a row that failed with others or was slow: each endangers fewer others. */
-const stepsDown: Record<Mode, Next> = {
+/** The next attempt of a row that was slow or shared a failure. Each mode endangers fewer others. */
+const fallback: Record<Mode, NextTry> = {
   batch: ['savepoints'],
   savepoints: ['single'],
   retry: ['single'],
-  single: ['singleSlow', 'after its rest'],
-  singleSlow: ['singleSlow', 'after its rest'],
-  lookUp: ['lookUpSingle', 'after its rest'],
-  lookUpSingle: ['lookUpSingle', 'after its rest']
+  single: ['singleSlow', 'afterBackoff'],
+  singleSlow: ['singleSlow', 'afterBackoff'],
+  lookUp: ['lookUpSingle', 'afterBackoff'],
+  lookUpSingle: ['lookUpSingle', 'afterBackoff']
 }
 
 type Facts = Pick<Row<Item, unknown>, 'mode' | 'insertMode' | 'mayBeStored' | 'refusal'>
 
-/** Returns what comes next; undefined if the row has failed. No failure is told of a row that may be stored: it is looked up. */
-export function next(row: Facts, ending: Ending): Next | undefined {
+/**
+ * Returns the next attempt of a row after this result, or undefined if the row has failed. A row
+ * that may be stored never fails here: it is looked up until something is known or its time is up.
+ */
+export function nextTry(row: Facts, result: ResultKind): NextTry | undefined {
   const { mode, mayBeStored } = row
-  if (ending === 'unavailable' || ending === 'untried') return [mode]
-  if (ending === 'failed' || ending === 'slow') return stepsDown[mode]
-  if (isLookUp(mode)) return afterLookUp(row, ending)
-  if (ending === 'retryable') return ['retry', 'after its rest']
-  if (ending === 'schemaMismatch') return mayBeStored ? ['lookUp', 'after its rest'] : undefined
-  // Absent, lost, refused or broken: this row, or the one of an earlier request, may be there.
+  if (result === 'unavailable' || result === 'untried') return [mode]
+  if (result === 'inconclusive' || result === 'slow') return fallback[mode]
+  if (isLookUp(mode)) return afterLookUp(row, result)
+  if (result === 'retryable') return ['retry', 'afterBackoff']
+  if (result === 'schemaMismatch') return mayBeStored ? ['lookUp', 'afterBackoff'] : undefined
+  // The row is absent, unknown, refused or met a server fault. A row with its id may be there: its
+  // own, if this attempt or an earlier request has stored it, or another one.
   return ['lookUp']
 }
 
-function afterLookUp({ mode, insertMode, mayBeStored, refusal }: Facts, ending: Ending): Next | undefined {
+function afterLookUp(
+  { mode, insertMode, mayBeStored, refusal }: Facts,
+  result: ResultKind
+): NextTry | undefined {
   const isLeftOut = isSingle(insertMode) && !mayBeStored
-  if (ending === 'absent') return refusal || isLeftOut ? undefined : stepsDown[insertMode]
-  return ending === 'retryable' || ending === 'unknown' || mayBeStored ? [mode, 'after its rest'] : undefined
+  if (result === 'absent') return refusal || isLeftOut ? undefined : fallback[insertMode]
+  const isOpen = result === 'retryable' || result === 'unknown' || mayBeStored
+  return isOpen ? [mode, 'afterBackoff'] : undefined
 }
 
 const missing =
   'neither written nor found: a trigger returns null, row security hides the row, or the look-up has failed'
 
-/** A submitted item: its state and what has happened to it, which only its methods assign. */
+/**
+ * A submitted item, and what has happened to it. Only the methods of this class assign its fields.
+ * `enter` moves it between the first three states; `settle` makes it done, once.
+ */
 export class Row<T extends Item, R> {
   readonly item: T
-  /** When it expires, in ms of the clock. */
+  /** When the row expires, in ms of `performance.now()`. */
   readonly deadline: number
   readonly #onOutcome: (outcome: R | Error) => void
-  /** It waits for a lane, is in an attempt, rests, or its outcome is told, perhaps while an attempt with it still runs. */
-  state: 'waiting' | 'tried' | 'resting' | 'done' = 'waiting'
-  /** The mode of its next attempt, or of the one that runs; and of its last insert. */
+  /**
+   * A queued row waits for a lane, a running one is in an attempt, and one that is backing off waits
+   * for a timer. A row is done when its client has the outcome, even if an attempt with it still
+   * runs.
+   */
+  state: 'queued' | 'running' | 'backingOff' | 'done' = 'queued'
+  /** The mode of the attempt that runs, or else of the next one. */
   mode: Mode = 'batch'
+  /** The mode of the last insert. */
   insertMode: Mode = 'batch'
-  /** An attempt without a verdict may have stored it, or may still do so. */
+  /** Whether an attempt without a result may have stored the row, or may still do so. */
   mayBeStored = false
-  /** The error of its data, which its client gets unless the look-up finds its id. */
+  /** The error of the row's data. The client gets it unless the look-up finds the row's id. */
   refusal: Error | undefined = undefined
-  /** How often it has rested. */
-  rests = 0
-  /** The error of its last attempt that has failed. */
+  /** How often the row has backed off. */
+  backoffs = 0
+  /** The error of the last attempt that failed. */
   cause: Error | undefined = undefined
 
   constructor(item: T, deadline: number, onOutcome: (outcome: R | Error) => void) {
@@ -102,42 +132,46 @@ export class Row<T extends Item, R> {
     this.#onOutcome = onOutcome
   }
 
-  /** Changes its state; throws if it is done. For that there is `settle`. */
-  enter(state: 'waiting' | 'tried' | 'resting') {
+  /** Changes the state. Throws if the row is done. */
+  enter(state: 'queued' | 'running' | 'backingOff') {
     assert(this.state !== 'done', 'a row that is done is not tried again')
     this.state = state
-    if (state === 'resting') this.rests++
+    if (state === 'backingOff') this.backoffs++
   }
 
-  /** Tells its outcome. */
+  /** Makes the row done, and tells its client the outcome. Throws if the row is done. */
   settle(outcome: R | Error) {
     assert(this.state !== 'done', 'a row has one outcome')
     this.state = 'done'
     this.#onOutcome(outcome)
   }
 
-  /** Records how its attempt ended, if that was not an outcome; returns what comes next, or undefined: it has failed. */
-  record(ending: Ending, error?: Error): Next | undefined {
+  /**
+   * Records the result of an attempt that has not decided the row. Returns the next attempt, or
+   * undefined if the row has failed.
+   */
+  recordResult(result: ResultKind, error?: Error): NextTry | undefined {
     if (error) this.cause = error
-    const isVerdict = ending === 'refused' || ending === 'serverFault'
+    const isPermanent = result === 'refused' || result === 'serverFault'
     if (!isLookUp(this.mode)) {
       this.insertMode = this.mode
-      if (ending === 'unknown') this.mayBeStored = true
-      if (isVerdict) this.refusal = error
-    } else if (ending === 'schemaMismatch' || isVerdict) {
-      // Its client gets 500, not 422: an earlier request may have stored the row, and nobody can say.
+      if (result === 'unknown') this.mayBeStored = true
+      if (isPermanent) this.refusal = error
+    } else if (result === 'schemaMismatch' || isPermanent) {
+      // The look-up has failed, so nobody knows whether an earlier request has stored the row. Its
+      // client gets 500 instead of 422, which would say that the row cannot be there.
       this.refusal = undefined
     }
-    const step = next(this, ending)
-    if (step) this.mode = step[0]
-    return step
+    const next = nextTry(this, result)
+    if (next) this.mode = next[0]
+    return next
   }
 
-  /** Returns the error that its client gets if nothing more is tried. */
+  /** Returns the error that the client gets if the row is tried no more. */
   toError(): Error {
     const { mayBeStored, refusal, mode, cause } = this
     if (mayBeStored) return new Failure('OutcomeUnknown', { cause })
-    // After a look-up, the cause says nothing about the data.
+    // The error of a look-up says nothing about the row's data.
     return refusal ?? (isLookUp(mode) ? new Error(missing, { cause }) : (cause as Error))
   }
 }

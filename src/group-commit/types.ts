@@ -1,68 +1,90 @@
-/** What group commit takes: items, the store that writes them, and limits. */
+/** What group commit works with: items, the store that writes them, results of attempts, limits. */
 
-/** What is submitted; the store gets it unchanged. */
+/** What is submitted. The store gets it unchanged. */
 export interface Item {
-  /** What its row is identified by. */
+  /** The id of the item's row. */
   readonly id: bigint
-  /** How many bytes it counts as in the byte limits. */
+  /** How many bytes the item counts for in the byte limits. */
   readonly bytes: number
 }
 
-/** Why a statement has failed, for all its rows or, in a careful call, for one. */
+/** Why a statement has failed: for all of its rows or, in an attempt with savepoints, for one row. */
 export type FailureKind =
-  /** The database is unavailable for any row, and stored nothing: no connection, a read-only server, a full disk, a locked table. */
+  /**
+   * The database serves no row, and has stored nothing: there is no connection, the server is
+   * read-only, its disk is full, or the table is locked.
+   */
   | 'unavailable'
-  /** A table, a column, a function or a right is missing, for every row. */
+  /** A table, a column, a function or a right is missing. Every row fails. */
   | 'schemaMismatch'
-  /** A row's lock, a time limit, a deadlock or too few resources: the same rows may succeed later. */
+  /** A lock, a time limit, a deadlock or a lack of memory. The same rows may succeed later. */
   | 'retryable'
-  /** There is no verdict, as after a lost connection: the rows may be stored. */
+  /** The result never arrived, for example because the connection broke. The rows may be stored. */
   | 'unknown'
-  /** A damaged page, an I/O error or an internal error: the same rows fail again. */
+  /** A damaged page, an I/O error or a bug of the server. The same rows fail again. */
   | 'serverFault'
   /** The data of a row breaks a rule. */
   | 'refused'
 
 /** Why an attempt has failed as a whole. */
-export interface Verdict {
+export interface AttemptFailure {
   readonly kind: FailureKind
   readonly error: Error
 }
 
-/** Why a row of a careful call was not written: also because it took too long, or because the call ended before its turn. */
-export type RowVerdict = Verdict | { readonly kind: 'slow' | 'untried'; readonly error?: Error }
-
-/** For each row in order the caller's result, the caller's error, a verdict, or undefined: neither written nor found. */
-export type Results<R> = readonly (R | Error | RowVerdict | undefined)[]
+/**
+ * Why one row of an attempt with savepoints was not written. A row is `slow` if it reached the time
+ * limit, and `untried` if the attempt ended before the row's turn.
+ */
+export type RowFailure = AttemptFailure | { readonly kind: 'slow' | 'untried'; readonly error?: Error }
 
 /**
- * Tries rows, which are sorted by id; an earlier attempt may have stored one that is `mayBeStored`. It never rejects: it ends
- * with the results of its rows, or with a verdict for all, within two thirds of the deadline and two seconds, and soon after its
- * signal aborts. Its lane stays taken until it does.
+ * The result of each row, in the order of the rows: the outcome of its write (a value or an Error
+ * of the store), why the row failed, or undefined if the row was neither written nor found.
+ */
+export type RowResults<R> = readonly (R | Error | RowFailure | undefined)[]
+
+/**
+ * Tries rows, which are sorted by id. A row that is `mayBeStored` may have been stored by an earlier
+ * attempt. The promise never rejects: it resolves with one result for each row, or with a failure of
+ * the whole attempt. It must do so within two thirds of the deadline and two seconds, and soon after
+ * the signal aborts, because the attempt holds its lane until then.
  */
 export type Attempt<T extends Item, R> = (
   rows: readonly { readonly item: T; readonly mayBeStored: boolean }[],
   limitMs: number,
   signal: AbortSignal
-) => Promise<Results<R> | Verdict>
+) => Promise<RowResults<R> | AttemptFailure>
 
-/** What the rows are written to. */
+/** Where the rows are written. */
 export interface Store<T extends Item, R> {
-  /** Inserts the rows whose ids are free, in one durable transaction. The limit is for its wait for the lock of a row. */
+  /**
+   * Inserts the rows whose ids are free, in one durable transaction. The limit is for how long the
+   * transaction waits for the lock of a row.
+   */
   readonly insert: Attempt<T, R>
-  /** Inserts them one by one, in one durable transaction that keeps what succeeds. The limit is for all. */
+  /**
+   * Inserts the rows one after the other, each behind a savepoint, in one durable transaction that
+   * keeps those that succeed. The limit is for all rows together.
+   */
   readonly insertEach: Attempt<T, R>
-  /** Looks the ids of the rows up; what it finds is as durable as what an insert has written. It needs no limit. */
+  /**
+   * Looks up the ids of the rows. A row that it finds is as durable as one that an insert has
+   * written. It ignores the limit.
+   */
   readonly find: Attempt<T, R>
-  /** Commits a transaction without a row that needs all that `insert` needs. Returns why it could not. */
-  readonly probe: () => Promise<Verdict | undefined>
+  /**
+   * Commits a transaction that needs all that `insert` needs, but inserts no row. Resolves with why
+   * that failed, or with undefined.
+   */
+  readonly probe: () => Promise<AttemptFailure | undefined>
 }
 
 /** Limits of group commit, integers from 1. */
 export interface Limits {
-  /** How many batches are written together at the same time. */
+  /** How many batches may be written at the same time. */
   readonly lanes: number
-  /** The most rows of a batch, and its most bytes. A single row may be larger: it goes alone. */
+  /** The most rows in a batch, and the most bytes. One row may be larger: it is a batch by itself. */
   readonly batchRows: number
   readonly batchBytes: number
   /** How long a row waits for its outcome. */

@@ -81,15 +81,15 @@ export default fp<Options>(async (app, config) => {
   })
   const durations = new Histogram({
     name: `${prefix}batch_duration_seconds`,
-    help: 'Time of one attempt to write a batch, or to look plants up, by its success or the kind of its failure',
-    labelNames: ['outcome'],
+    help: 'Time of one attempt to write a batch, or to look plants up, by its result: written, found or the kind of failure',
+    labelNames: ['result'],
     registers,
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
   })
   const plants = createRepository(store, config.write, config.tracing, {
-    onAttempt: (rows, ms, outcome) => {
-      durations.observe({ outcome }, ms / 1000)
-      if (outcome === 'written') rowsOfBatches.observe(rows)
+    onAttempt: (rows, ms, result) => {
+      durations.observe({ result }, ms / 1000)
+      if (result === 'written') rowsOfBatches.observe(rows)
     },
     onOutage: (isDown, cause) =>
       isDown ? app.log.error({ cause }, downMessage) : app.log.info('the database is back')

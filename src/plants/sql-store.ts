@@ -1,7 +1,7 @@
 /** The store in PostgreSQL: runs the statements for group commit, and says what became of each plant, by its write id. */
 import type { Database } from '../database/database.ts'
 import { diagnose } from '../database/errors.ts'
-import type { FailureKind, Results, RowVerdict, Verdict } from '../group-commit/types.ts'
+import type { AttemptFailure, FailureKind, RowFailure, RowResults } from '../group-commit/types.ts'
 import type { PlantItem, PlantStore } from './repository.ts'
 import * as sql from './statements.ts'
 import { outcomeOf, type Stored } from './write-id.ts'
@@ -18,10 +18,10 @@ const rowsOf = (tried: readonly { readonly item: PlantItem }[]) => tried.map(({ 
 /** Makes the store over the database. A statement may wait `limitMs` for a session, and take as long again. */
 export function createSqlStore(database: Database, limitMs: number): PlantStore {
   /** Returns what a careful call says about a row. What was rolled back to its savepoint is not stored, whatever its error says. */
-  function toResult(outcome: sql.EachOutcome | undefined): 'created' | RowVerdict | undefined {
-    if (outcome === undefined) return { kind: 'untried' }
-    if (typeof outcome === 'boolean') return outcome ? 'created' : undefined
-    const error = sql.toRowError(outcome)
+  function toResult(reported: sql.EachResult | undefined): 'created' | RowFailure | undefined {
+    if (reported === undefined) return { kind: 'untried' }
+    if (typeof reported === 'boolean') return reported ? 'created' : undefined
+    const error = sql.toRowError(reported)
     database.countError(error)
     const { kind } = diagnose(error)
     return { kind: error.code === '57014' ? 'slow' : (ofOneRow[kind] ?? kind), error }
@@ -29,7 +29,7 @@ export function createSqlStore(database: Database, limitMs: number): PlantStore 
 
   return {
     insert: (rows, lockMs, signal) =>
-      orVerdict(async () => {
+      orFailure(async () => {
         const statement = sql.createPlants(rowsOf(rows), lockMs)
         const written = await database.run<{ write_id: string }>(statement, limitMs, signal)
         const made = new Set(written.rows.map(({ write_id }) => write_id))
@@ -38,24 +38,24 @@ export function createSqlStore(database: Database, limitMs: number): PlantStore 
       }),
 
     async insertEach(rows, eachLimitMs, signal) {
-      const end = await orVerdict(async () => {
+      const result = await orFailure(async () => {
         const statement = sql.createEachPlant(rowsOf(rows), eachLimitMs)
-        const sent = await database.run<{ outcomes: string }>(statement, limitMs, signal)
+        const sent = await database.run<{ results: string }>(statement, limitMs, signal)
         // The driver returns a result for each statement of a message.
-        const results = sent as unknown as (typeof sent)[]
-        const outcomes: sql.EachOutcome[] = JSON.parse(results.at(-1)?.rows[0]?.outcomes ?? '[]')
-        return rows.map((_, index) => toResult(outcomes[index]))
+        const last = (sent as unknown as (typeof sent)[]).at(-1)
+        const results: sql.EachResult[] = JSON.parse(last?.rows[0]?.results ?? '[]')
+        return rows.map((_, index) => toResult(results[index]))
       })
-      if (!('kind' in end)) return end
-      const { code, where } = end.error as { code?: string; where?: string }
+      if (!('kind' in result)) return result
+      const { code, where } = result.error as { code?: string; where?: string }
       // It failed before the block: the table is locked, for all rows.
-      if (code === '55P03' && where === undefined) return { ...end, kind: 'unavailable' }
+      if (code === '55P03' && where === undefined) return { ...result, kind: 'unavailable' }
       // The limit can pass before the block has read the row, if that is long.
-      return code === '57014' && rows.length === 1 ? [{ kind: 'slow' }] : end
+      return code === '57014' && rows.length === 1 ? [{ kind: 'slow' }] : result
     },
 
     find: (rows, _, signal) =>
-      orVerdict(async () => {
+      orFailure(async () => {
         const statement = sql.findPlants(rows.map(({ item }) => item.id))
         const stored = await database.run<{ id: string; write_id: string }>(statement, limitMs, signal)
         const found = new Map(stored.rows.map(({ id, write_id }) => [BigInt(id), write_id]))
@@ -68,6 +68,7 @@ export function createSqlStore(database: Database, limitMs: number): PlantStore 
   }
 }
 
-/** Turns a rejection into the verdict of all rows: a store's methods do not reject. */
-const orVerdict = (attempt: () => Promise<Results<Stored>>): Promise<Results<Stored> | Verdict> =>
-  attempt().catch(diagnose)
+/** Turns a rejection into the failure of the attempt: a store's methods do not reject. */
+const orFailure = (
+  attempt: () => Promise<RowResults<Stored>>
+): Promise<RowResults<Stored> | AttemptFailure> => attempt().catch(diagnose)

@@ -76,36 +76,37 @@ const insertEach = `
   declare
     began constant timestamptz := clock_timestamp();
     soft_limit constant interval := current_setting('${own('soft_limit')}');
-    outcomes jsonb := '[]';
+    results jsonb := '[]';
     asked record;
     made uuid;
     code text;
-    broken text;
-    field text;
-    relation text;
+    failed_constraint text;
+    failed_column text;
+    failed_table text;
     context text;
   begin
     for asked in
       select * from json_to_recordset(current_setting('${own('rows')}')::json)
         as asked (${columns.map(([name, type]) => `"${name}" ${type}`)})
     loop
-      exit when outcomes <> '[]' and clock_timestamp() > began + soft_limit;
+      exit when results <> '[]' and clock_timestamp() > began + soft_limit;
       begin
         ${insertAsked};
         set constraints all immediate;
-        outcomes := outcomes || to_jsonb(made is not null);
+        results := results || to_jsonb(made is not null);
       exception
         when query_canceled then
-          outcomes := outcomes || jsonb_build_object('code', '57014');
+          results := results || jsonb_build_object('code', '57014');
           exit;
         when others or assert_failure then
-          get stacked diagnostics code = returned_sqlstate, broken = constraint_name, field = column_name,
-            relation = table_name, context = pg_exception_context;
-          outcomes := outcomes || jsonb_strip_nulls(jsonb_build_object('code', code, 'context', context,
-            'constraint', nullif(broken, ''), 'column', nullif(field, ''), 'table', nullif(relation, '')));
+          get stacked diagnostics code = returned_sqlstate, failed_constraint = constraint_name,
+            failed_column = column_name, failed_table = table_name, context = pg_exception_context;
+          results := results || jsonb_strip_nulls(jsonb_build_object('code', code, 'context', context,
+            'constraint', nullif(failed_constraint, ''), 'column', nullif(failed_column, ''),
+            'table', nullif(failed_table, '')));
       end;
     end loop;
-    perform set_config('${own('outcomes')}', outcomes::text, true);
+    perform set_config('${own('results')}', results::text, true);
   end $block$`
 
 const columnNames = writtenColumns as (keyof PlantRow)[]
@@ -149,18 +150,18 @@ export function createEachPlant(rows: readonly PlantRow[], limitMs: number) {
       `select pg_current_xact_id(), ${settings}, concat(${configs.join(', ')})`,
       planInsert,
       insertEach,
-      `select current_setting('${own('outcomes')}') as outcomes`
+      `select current_setting('${own('results')}') as results`
     ].join(';\n')
   }
 }
 
 /** What the block says of a row: whether it was written, or its error. */
-export type EachOutcome =
+export type EachResult =
   | boolean
   | { code: string; constraint?: string; column?: string; table?: string; context?: string }
 
 /** Returns an error of a row as PostgreSQL reports it, with its context if the row has one of its own, as of a trigger. */
-export function toRowError({ context = '', ...report }: Exclude<EachOutcome, boolean>) {
+export function toRowError({ context = '', ...report }: Exclude<EachResult, boolean>) {
   const where = context.split('\n').slice(0, -linesOfBlock).join('\n') || undefined
   return Object.assign(new Error('a row has failed'), { severity: 'ERROR', ...report, where })
 }

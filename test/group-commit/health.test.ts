@@ -13,12 +13,12 @@ t.test('a pause lasts until a probe can write; a silent deadline in it is an out
     deadlineMs: 1_000,
     probe: async () => probed && { kind: probed, error: new Error(probed) },
     onOutage: (isDown) => told.push(isDown),
-    onDue: () => told.push('due')
+    onResume: () => told.push('due')
   })
-  health.hasFailed({ kind: 'unknown', error: new Error('unknown') })
+  health.noteFailure({ kind: 'unknown', error: new Error('unknown') })
   t.notOk(health.isPaused, 'one that is lost says little')
-  health.hasFailed({ kind: 'unavailable', error: new Error('unavailable') })
-  health.hasServed(false)
+  health.noteFailure({ kind: 'unavailable', error: new Error('unavailable') })
+  health.noteAnswer(false)
   await moveTo(900)
   t.strictSame([told, health.isPaused], [[], true], 'a late response ends no pause')
   await moveTo(3_000)
@@ -40,11 +40,11 @@ t.test('one wait for a probe at a time, whatever ends while one runs; none after
     await new Promise((resolve) => setTimeout(resolve, 5))
     return { kind: 'unavailable', error: new Error('unavailable') } as const
   }
-  const health = new Health({ deadlineMs: 1_000, probe, onOutage() {}, onDue() {} })
-  health.hasFailed({ kind: 'unavailable', error: new Error('unavailable') })
+  const health = new Health({ deadlineMs: 1_000, probe, onOutage() {}, onResume() {} })
+  health.noteFailure({ kind: 'unavailable', error: new Error('unavailable') })
   await moveTo(12)
-  health.hasServed(true)
-  health.hasFailed({ kind: 'unknown', error: new Error('unknown') })
+  health.noteAnswer(true)
+  health.noteFailure({ kind: 'unknown', error: new Error('unknown') })
   await moveTo(5_300)
   health.stop()
   const before = probes

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { Failure } from '../../src/failures.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import type { FailureKind, Limits, Results, Store, Verdict } from '../../src/group-commit/types.ts'
+import type { AttemptFailure, FailureKind, Limits, RowResults, Store } from '../../src/group-commit/types.ts'
 import { installVirtualTime } from '../support/virtual-time.ts'
 
 interface Plant {
@@ -176,7 +176,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
   }
 
   /** What a careful call says of a row. */
-  function insertOne(plant: Plant): Results<string>[number] {
+  function insertOne(plant: Plant): RowResults<string>[number] {
     const met = meet([plant], 'well')
     if (met === undefined) return insert(plant)
     return { kind: plant.content === 'endless' ? 'slow' : met, error: new Error(met) }
@@ -193,7 +193,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
     mode: 'insert' | 'insertEach' | 'find',
     rows: Rows,
     signal: AbortSignal
-  ): Promise<Results<string> | Verdict> {
+  ): Promise<RowResults<string> | AttemptFailure> {
     const isFind = mode === 'find'
     const fail = (kind: FailureKind) => ({ kind, error: new Error(kind) })
     const plants = rows.map(({ item }) => item)
@@ -226,7 +226,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
     return hasResult ? results : fail('unknown')
   }
 
-  async function probe(): Promise<Verdict | undefined> {
+  async function probe(): Promise<AttemptFailure | undefined> {
     await new Promise((resolve) => setTimeout(resolve, 2))
     if (isUnavailable()) return { kind: 'unavailable', error: new Error('unavailable') }
     lastSignOfLife = performance.now()

@@ -1,6 +1,6 @@
-/** The table: what comes next for a row that an attempt has not decided. */
+/** The table: how a row is tried next after each result of an attempt that has not decided it. */
 import t from 'tap'
-import { type Ending, endingOf, type Mode, modes, next, Row } from '../../src/group-commit/row.ts'
+import { type Mode, modes, nextTry, type ResultKind, Row, resultKindOf } from '../../src/group-commit/row.ts'
 
 /** After an attempt to insert, in each mode; `~` stands for a back-off before it. */
 const afterInsert = `
@@ -11,7 +11,7 @@ const afterInsert = `
   unknown        | lookUp     | lookUp     | lookUp | lookUp      | lookUp
   retryable      | retry~     | retry~     | retry~ | retry~      | retry~
   slow           | savepoints | single     | single | singleSlow~ | singleSlow~
-  failed         | savepoints | single     | single | singleSlow~ | singleSlow~
+  inconclusive   | savepoints | single     | single | singleSlow~ | singleSlow~
   untried        | batch      | savepoints | retry  | single      | singleSlow
   unavailable    | batch      | savepoints | retry  | single      | singleSlow
   schemaMismatch | fails      | fails      | fails  | fails       | fails`
@@ -25,30 +25,34 @@ const afterLookUp = `
   unknown        | lookUp~       | lookUpSingle~
   retryable      | lookUp~       | lookUpSingle~
   slow           | lookUpSingle~ | lookUpSingle~
-  failed         | lookUpSingle~ | lookUpSingle~
+  inconclusive   | lookUpSingle~ | lookUpSingle~
   untried        | lookUp        | lookUpSingle
   unavailable    | lookUp        | lookUpSingle
   schemaMismatch | fails         | fails`
 
 const facts = { insertMode: 'batch', mayBeStored: false, refusal: undefined } as const
 
-const write = (step: ReturnType<typeof next>) => (step ? `${step[0]}${step[1] ? '~' : ''}` : 'fails')
+const write = (next: ReturnType<typeof nextTry>) => (next ? `${next[0]}${next[1] ? '~' : ''}` : 'fails')
 const cells = (line: string) => line.match(/\w+~?/g) ?? []
 
-t.test('what comes next, by the mode and the ending of an attempt', async (t) => {
+t.test('how a row is tried next, by the mode and the result of its attempt', async (t) => {
   const seen = new Set<string>()
   for (const table of [afterInsert, afterLookUp]) {
     const [head = '', ...lines] = table.split('\n').slice(1)
     const columns = cells(head) as Mode[]
     for (const line of lines) {
-      const [ending, ...steps] = cells(line) as [Ending, ...string[]]
-      t.equal(steps.length, columns.length, ending)
+      const [result, ...expected] = cells(line) as [ResultKind, ...string[]]
+      t.equal(expected.length, columns.length, result)
       for (const [index, mode] of columns.entries()) {
-        seen.add(`${mode} ${ending}`)
-        t.equal(write(next({ ...facts, mode }, ending)), steps[index], `${mode}: ${ending}`)
-        const open = write(next({ ...facts, mode, mayBeStored: true }, ending))
+        seen.add(`${mode} ${result}`)
+        t.equal(write(nextTry({ ...facts, mode }, result)), expected[index], `${mode}: ${result}`)
+        const open = write(nextTry({ ...facts, mode, mayBeStored: true }, result))
         const asked = mode === 'lookUpSingle' ? 'lookUpSingle~' : 'lookUp~'
-        t.equal(open, steps[index] === 'fails' ? asked : steps[index], `${mode}, perhaps stored: ${ending}`)
+        t.equal(
+          open,
+          expected[index] === 'fails' ? asked : expected[index],
+          `${mode}, and it may be stored: ${result}`
+        )
       }
     }
   }
@@ -56,7 +60,7 @@ t.test('what comes next, by the mode and the ending of an attempt', async (t) =>
 })
 
 t.test('a row that a look-up has not found is inserted with fewer others each time', async (t) => {
-  const afterwards = (insertMode: Mode) => write(next({ ...facts, mode: 'lookUp', insertMode }, 'absent'))
+  const afterwards = (insertMode: Mode) => write(nextTry({ ...facts, mode: 'lookUp', insertMode }, 'absent'))
   t.strictSame((['batch', 'savepoints', 'retry'] as const).map(afterwards), [
     'savepoints',
     'single',
@@ -64,24 +68,27 @@ t.test('a row that a look-up has not found is inserted with fewer others each ti
   ])
 })
 
-t.test('a row fails that is refused, or left out even alone, and is not found', async (t) => {
-  const notFound = (more: object) => write(next({ ...facts, mode: 'lookUp', ...more }, 'absent'))
-  t.equal(notFound({ refusal: new Error() }), 'fails')
-  t.equal(notFound({ refusal: new Error(), mayBeStored: true }), 'fails')
-  t.equal(notFound({ insertMode: 'single' }), 'fails')
-  t.equal(notFound({ insertMode: 'single', mayBeStored: true }), 'singleSlow~')
-})
+t.test(
+  'a row fails if a look-up does not find it and it was refused, or left out of a single insert',
+  async (t) => {
+    const notFound = (more: object) => write(nextTry({ ...facts, mode: 'lookUp', ...more }, 'absent'))
+    t.equal(notFound({ refusal: new Error() }), 'fails')
+    t.equal(notFound({ refusal: new Error(), mayBeStored: true }), 'fails')
+    t.equal(notFound({ insertMode: 'single' }), 'fails')
+    t.equal(notFound({ insertMode: 'single', mayBeStored: true }), 'singleSlow~')
+  }
+)
 
 t.test(
-  'the failure of a single row is its verdict; that of several says nothing about one of them',
+  'a failure of several rows is inconclusive for each, unless its kind holds for every row',
   async (t) => {
     const kinds = ['unavailable', 'schemaMismatch', 'unknown', 'retryable', 'serverFault', 'refused'] as const
-    const endings = (rows: number, isCutOff: boolean) =>
-      kinds.map((kind) => endingOf({ kind, error: new Error(kind) }, rows, isCutOff)).join()
-    t.equal(endings(1, false), 'unavailable,schemaMismatch,unknown,retryable,serverFault,refused')
-    t.equal(endings(2, false), 'unavailable,schemaMismatch,unknown,failed,failed,failed')
-    t.equal(endings(1, true), 'failed,schemaMismatch,unknown,failed,failed,failed')
-    t.equal(endings(2, true), 'failed,schemaMismatch,unknown,failed,failed,failed')
+    const results = (rows: number, isCutOff: boolean) =>
+      kinds.map((kind) => resultKindOf({ kind, error: new Error(kind) }, rows, isCutOff)).join()
+    t.equal(results(1, false), 'unavailable,schemaMismatch,unknown,retryable,serverFault,refused')
+    t.equal(results(2, false), 'unavailable,schemaMismatch,unknown,inconclusive,inconclusive,inconclusive')
+    t.equal(results(1, true), 'inconclusive,schemaMismatch,unknown,inconclusive,inconclusive,inconclusive')
+    t.equal(results(2, true), 'inconclusive,schemaMismatch,unknown,inconclusive,inconclusive,inconclusive')
   }
 )
 

@@ -135,8 +135,8 @@ t.test('an event changes these counters, and no others', async (t) => {
   }
   const { values, value } = await service.metrics()
   const batches = values('plant_store_batch_duration_seconds_count')
-  for (const outcome of ['written', 'found', 'refused', 'schemaMismatch'])
-    t.ok(batches[outcome], `a batch: ${outcome}`)
+  for (const result of ['written', 'found', 'refused', 'schemaMismatch'])
+    t.ok(batches[result], `a batch: ${result}`)
   for (const name of ['count', 'sum'])
     t.ok(value(`plant_store_batch_rows_${name}`) > 0, `rows of batches: ${name}`)
 })

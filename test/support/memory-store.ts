@@ -1,5 +1,5 @@
 /** A store of plants in memory, for applications whose test is not about a database. */
-import type { Results } from '../../src/group-commit/types.ts'
+import type { RowResults } from '../../src/group-commit/types.ts'
 import type { PlantItem, PlantStore } from '../../src/plants/repository.ts'
 import { outcomeOf, type Stored } from '../../src/plants/write-id.ts'
 
@@ -11,7 +11,7 @@ export type MemoryStore = PlantStore & { rows: Map<bigint, Row> }
 /** Makes an empty store. */
 export function createMemoryStore(): MemoryStore {
   const rows = new Map<bigint, Row>()
-  const insert: PlantStore['insert'] = async (tried): Promise<Results<Stored>> =>
+  const insert: PlantStore['insert'] = async (tried): Promise<RowResults<Stored>> =>
     tried.map(({ item: { id, row } }) => {
       if (rows.has(id)) return undefined
       rows.set(id, row)
