@@ -8,10 +8,10 @@ import pg from 'pg'
 import { openSocket, type Target } from './socket.ts'
 
 /**
- * What the server has sent for cancel requests, which the driver's types leave out
- * (docs/decisions.md).
+ * The key that a cancel request must have. The server sent it at the login; the driver keeps it in
+ * fields that its types leave out (docs/decisions.md).
  */
-type Secrets = { processID: number; secretKey: number }
+type CancelKey = { processID: number; secretKey: number }
 
 /** The length and the code of a request to cancel (PostgreSQL manual, "Message Formats"). */
 const cancelHead = Buffer.from('0000001004d2162e', 'hex')
@@ -55,7 +55,7 @@ export class Client extends pg.Client {
    * Progress"): as libpq 17 does, at its address and with its TLS. It may come too late.
    */
   cancelStatement(): void {
-    const { processID, secretKey } = this as unknown as Secrets
+    const { processID, secretKey } = this as unknown as CancelKey
     const request = Buffer.concat([cancelHead, Buffer.alloc(8)])
     request.writeInt32BE(processID, 8)
     request.writeInt32BE(secretKey, 12)

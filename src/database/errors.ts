@@ -9,7 +9,7 @@ export class NoConnection extends Error {}
 export const readOnly = 'the database is read-only'
 
 /** What a code means: the first row that matches. Of any other code, the data is at fault. */
-const kinds: readonly [codes: RegExp, kind: FailureKind][] = [
+const kindsByCode: readonly [codes: RegExp, kind: FailureKind][] = [
   // A read-only server, a full disk, no session left; a prepared statement that a pooler has lost, or mixed up with another.
   [/^(25006|26000|42P05|53100|53300)/, 'unavailable'],
   // A rule of the table that excludes the statement; a table, a column, a function, a type or a right that is not as it was.
@@ -85,7 +85,7 @@ function kindOf(error: unknown): FailureKind {
   if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'unavailable'
   const code = codeOf(error)
   if (code === undefined) return 'unknown'
-  const kind = kindsByRoutine[routine] ?? kinds.find(([codes]) => codes.test(code))?.[1] ?? 'refused'
+  const kind = kindsByRoutine[routine] ?? kindsByCode.find(([codes]) => codes.test(code))?.[1] ?? 'refused'
   if (kind === 'serverFault' && workerFiles.test(file)) return 'unknown'
   return where === undefined ? kind : (kindsInFunctions[kind] ?? kind)
 }

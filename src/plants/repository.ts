@@ -58,7 +58,7 @@ export function createRepository(
     try {
       return await groupCommit.submit(item)
     } catch (error) {
-      throw toFailure(error as Error)
+      throw toCreateFailure(error as Error)
     } finally {
       queue.release(caller, rows)
     }
@@ -76,7 +76,7 @@ export function createRepository(
   }
 }
 
-function toFailure(error: Error): Failure {
+function toCreateFailure(error: Error): Failure {
   if (error instanceof Failure) return error
   const { code, column, where } = error as { code?: string; column?: string; where?: string }
   // A column that the service does not write is required: the operator's fault. One without `column` comes from a domain.

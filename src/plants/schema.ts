@@ -8,10 +8,10 @@ import { Failure } from '../failures.ts'
 const [lowest, highest] = [-(2n ** 63n), 2n ** 63n - 1n]
 
 /**
- * The kinds of fields: what completes "the field must be …", and which values are good. The document has the rule in words:
+ * The types of fields: what completes "the field must be …", and which values are good. The document has the rule in words:
  * its readers round the bounds of an int64, and compile patterns in dialects of their own.
  */
-export const kinds = {
+export const fieldTypes = {
   /** Exact, unlike a JSON number. */
   Int64: [
     `an integer from ${lowest} to ${highest}`,
@@ -23,23 +23,24 @@ export const kinds = {
     (value: unknown) => typeof value === 'string' && value.isWellFormed() && !value.includes('\0')
   ]
 } as const
-for (const [kind, [, isGood]] of Object.entries(kinds)) TypeRegistry.Set(kind, (_, value) => isGood(value))
+for (const [name, [, isGood]] of Object.entries(fieldTypes))
+  TypeRegistry.Set(name, (_, value) => isGood(value))
 
 /** Without a kind and a description, the message of a bad value would have no rule, and the document neither. */
-type Field<T> = TUnsafe<T> & { [Kind]: keyof typeof kinds; description: string }
+type Field<T> = TUnsafe<T> & { [Kind]: keyof typeof fieldTypes; description: string }
 
-const field = <T>(kind: keyof typeof kinds, about: string, type: { type: string; format?: string }) =>
-  Type.Unsafe<T>({ [Kind]: kind, description: `${about}: ${kinds[kind][0]}`, ...type }) as Field<T>
+const field = <T>(kind: keyof typeof fieldTypes, about: string, type: { type: string; format?: string }) =>
+  Type.Unsafe<T>({ [Kind]: kind, description: `${about}: ${fieldTypes[kind][0]}`, ...type }) as Field<T>
 const Int64 = (about: string) => field<bigint>('Int64', about, { type: 'integer', format: 'int64' })
 const Text = (about: string) => field<string>('Text', about, { type: 'string' })
 
-const fields = {
+const plantFields = {
   name: Text('The name of the plant'),
   tag: Type.Optional(Text('Tag that specifies the type of the plant'))
 } satisfies Record<string, Field<unknown>>
 
 /** What a client gets back. */
-export const Plant = Type.Object(fields, {
+export const Plant = Type.Object(plantFields, {
   title: 'Plant',
   description: 'The plant, which is stored',
   examples: [{ name: 'Monstera', tag: 'tropical' }]
@@ -48,7 +49,7 @@ export type Plant = Static<typeof Plant>
 
 /** What a client sends. */
 export const NewPlant = Type.Object(
-  { id: Int64('Identification number of the plant'), ...fields },
+  { id: Int64('Identification number of the plant'), ...plantFields },
   { title: 'NewPlant', examples: [{ id: 1, name: 'Monstera', tag: 'tropical' }] }
 )
 export type NewPlant = Static<typeof NewPlant>
@@ -68,7 +69,9 @@ export default fp(async (app) => {
   app.setValidatorCompiler(({ schema }) => {
     const checker = TypeCompiler.Compile(schema as typeof NewPlant)
     return (body: unknown) =>
-      checker.Check(body) ? { value: body } : { error: toFailure(checker.Errors(body).First() as ValueError) }
+      checker.Check(body)
+        ? { value: body }
+        : { error: toInvalidPlant(checker.Errors(body).First() as ValueError) }
   })
 })
 
@@ -82,9 +85,9 @@ export function dropUnknown({ properties }: TObject, body: object): void {
 }
 
 /** Names the field and its rule. */
-function toFailure({ type, path, schema }: ValueError): Failure {
+function toInvalidPlant({ type, path, schema }: ValueError): Failure {
   const field = path.slice(1)
-  const rule = kinds[schema[Kind] as keyof typeof kinds]?.[0] ?? 'a JSON object'
+  const rule = fieldTypes[schema[Kind] as keyof typeof fieldTypes]?.[0] ?? 'a JSON object'
   const isMissing = type === ValueErrorType.ObjectRequiredProperty
   return new Failure('InvalidPlant', {
     message: isMissing ? `${field} is required` : `${field || 'the body'} must be ${rule}`

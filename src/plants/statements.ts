@@ -1,12 +1,12 @@
 /** The statements that write and find plants, many in one transaction, and what they need of the database. */
 import { Kind } from '@sinclair/typebox'
-import { type kinds, NewPlant } from './schema.ts'
+import { type fieldTypes, NewPlant } from './schema.ts'
 
 /** A row of the table: a plant, and the id of its write, which identifies a repeat. */
 export type PlantRow = NewPlant & { readonly write_id: string }
 
 /** The SQL types of the columns: each field has one of its name, which may be null if the field is optional. */
-const typeOf: Record<keyof typeof kinds, string> = { Int64: 'bigint', Text: 'text' }
+const typeOf: Record<keyof typeof fieldTypes, string> = { Int64: 'bigint', Text: 'text' }
 const columns = Object.entries(NewPlant.properties).map(([name, field]) => [name, typeOf[field[Kind]]])
 columns.push(['write_id', 'uuid'])
 /** The columns that a create writes. */
