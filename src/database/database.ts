@@ -60,14 +60,14 @@ export class Database {
     for (; session?.hasEnded; session = free.pop()) session.end()
     session ??= await this.#open(limitMs)
     this.#busy++
-    const { result, error, loss } = await session.run(statement, limitMs, signal)
+    const { result, error, discard } = await session.run(statement, limitMs, signal)
     this.#busy--
     this.countError(error)
     const isCurrent = free === this.#free
-    if (loss === 'nothing' && isCurrent) free.push(session)
+    if (discard === 'nothing' && isCurrent) free.push(session)
     else session.end()
     // In a failover, each session will fail as this one did.
-    if (loss === 'server' && isCurrent) {
+    if (discard === 'allSessions' && isCurrent) {
       this.#log.warn({ err: error }, 'a database connection failed; replacing all connections')
       this.end()
     }

@@ -1,4 +1,11 @@
-/** A session of the database: runs one statement at a time within a limit, and says whether its result can be trusted. */
+/**
+ * A session of the database. It runs one statement at a time within a time limit, and says whether
+ * the result can be trusted and whether the session can be used again.
+ *
+ * When the limit has passed, the session asks the server to cancel the statement. The statement then
+ * normally fails within milliseconds. If the server does not react within a grace period, the
+ * statement is given up, and the server with all of its sessions is taken for dead.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Client } from './client.ts'
@@ -7,38 +14,41 @@ import { diagnose, isReported, NoConnection } from './errors.ts'
 /** How long PostgreSQL may take to end a statement after a request to cancel it. */
 export const cancelGraceMs = 1_000
 
-/** Returns how long a statement may wait for a session, and then take: a repeat in another session must be in time. */
+/**
+ * Returns how long a statement may wait for a session, and then how long it may take, in ms. Both
+ * together leave a third of the deadline for a second try in another session.
+ */
 export const statementLimitMs = (deadlineMs: number): number => Math.ceil(deadlineMs / 3)
 
-/** How a statement ended: with a result, or with an error. */
-interface End {
+/** What a statement has ended with: a result or an error. */
+interface Completion {
   readonly result?: pg.QueryResult
   readonly error?: unknown
-  /** What the error costs: nothing, the session, or its server, whose other sessions are then useless, too. */
-  readonly loss: 'nothing' | 'session' | 'server'
+  /** What the caller must not use again. If the server has failed, all of its sessions have. */
+  readonly discard: 'nothing' | 'session' | 'allSessions'
 }
 
-/** What the driver says of a statement. */
-interface Answer {
+/** What the driver hands to the callback of a query. */
+interface DriverAnswer {
   readonly result?: pg.QueryResult | undefined
   readonly error?: unknown
 }
 
-/** A session. Its client has connected. */
+/** A session, over a client that has connected. */
 export class Session {
-  /** It has ended, and cannot be used again. */
+  /** Whether the session has ended, and cannot be used again. */
   hasEnded = false
   readonly #client: Client
-  /** The commit of the statement was cancelled while it waited for a synchronous standby. */
+  /** Whether the commit of the statement was cancelled while it waited for a standby. */
   #isUnreplicated = false
-  /** The server has said since the statement was sent that it is ready for another one. */
+  /** Whether the server has said since the statement was sent that it is ready for another one. */
   #isReady = false
-  /** Called when it says so, or when the session has ended. */
+  /** Called when the server says that it is ready, or when the session has ended. */
   #onReady: (isReady: boolean) => void = () => {}
 
   constructor(client: Client) {
     this.#client = client
-    const lose = () => {
+    const markEnded = () => {
       this.hasEnded = true
       this.#onReady(false)
     }
@@ -46,57 +56,79 @@ export class Session {
       this.#isReady = true
       this.#onReady(true)
     })
-    client.on('error', lose).on('end', lose)
-    // PostgreSQL cannot undo a commit that waits for a standby: cancelled then, it succeeds with a warning (the manual,
-    // "Synchronous Replication"). Its text is translated; only its routine identifies it.
+    client.on('error', markEnded).on('end', markEnded)
+    // PostgreSQL cannot undo a commit that waits for a synchronous standby. If it is cancelled while
+    // it waits, it succeeds with a warning (PostgreSQL manual, "Synchronous Replication"). The text
+    // of the warning is translated, so only its routine identifies it.
     client.on('notice', ({ routine }) => {
       if (routine === 'SyncRepWaitForLSN') this.#isUnreplicated = true
     })
   }
 
-  /** Ends it. Not awaited: a server that stands still would keep its caller waiting. */
+  /** Ends the session. It is not awaited, because a server that stands still would never answer. */
   end(): void {
     void this.#client.end()
   }
 
-  /** Runs a statement. Beyond the limit, or when the signal aborts, it is cancelled; a server that does not react is lost. */
-  async run(statement: pg.QueryConfig, limitMs: number, signal: AbortSignal | undefined): Promise<End> {
-    if (signal?.aborted) return { error: new NoConnection('no connection was open in time'), loss: 'nothing' }
-    const answer = Promise.withResolvers<Answer>()
+  /**
+   * Runs a statement. After `limitMs`, or when the signal aborts, the server is asked to cancel it.
+   * Resolves in any case, at the latest `cancelGraceMs` later, and as long again after an error.
+   */
+  async run(
+    statement: pg.QueryConfig,
+    limitMs: number,
+    signal: AbortSignal | undefined
+  ): Promise<Completion> {
+    if (signal?.aborted)
+      return { error: new NoConnection('no connection was open in time'), discard: 'nothing' }
+    const answered = Promise.withResolvers<DriverAnswer>()
     this.#isUnreplicated = false
     this.#isReady = false
-    // Sent before anything else is done, which PostgreSQL need not wait for.
-    this.#client.query(statement, (error, result) => answer.resolve({ error, result }))
-    let graceTimer: NodeJS.Timeout | undefined
+    // Send the statement first, so that PostgreSQL works while the timers are set up.
+    this.#client.query(statement, (error, result) => answered.resolve({ error, result }))
+
     let isOver = false
-    const giveUp = () => answer.resolve({ error: new Error('the server does not react to a cancel request') })
-    const cancel = () => {
-      // If the result was read in the turn in which the time was up, a request would cancel the next statement.
-      if (isOver || graceTimer) return
+    let cancelSent = false
+    let graceTimer: NodeJS.Timeout | undefined
+    const abandonServer = () =>
+      answered.resolve({ error: new Error('the server does not react to a cancel request') })
+    const sendCancel = () => {
+      // The result may have been read in this turn of the event loop. A cancel request would then
+      // hit the next statement of the session.
+      if (isOver || cancelSent) return
+      cancelSent = true
       this.#client.cancelStatement()
-      // Do not wait for a server that does not react: TCP may take a quarter of an hour to notice that it is gone.
-      graceTimer = setTimeout(() => setImmediate(giveUp), cancelGraceMs)
+      // A dead server does not react, and TCP can take a quarter of an hour to notice.
+      graceTimer = setTimeout(() => setImmediate(abandonServer), cancelGraceMs)
     }
-    // After a standstill of the process, timers fire before sockets are read. Read first: the result may have arrived.
-    const act = () => void setImmediate(cancel)
-    const timer = setTimeout(act, limitMs)
-    signal?.addEventListener('abort', act)
-    const { error, result } = await answer.promise
-    let end: End = error || !result ? await this.#judge(error) : { result, loss: 'nothing' }
+    // After a standstill of the process, timers run before sockets are read. The immediate lets
+    // Node read the result first, if it has arrived.
+    const scheduleCancel = () => void setImmediate(sendCancel)
+    const timer = setTimeout(scheduleCancel, limitMs)
+    signal?.addEventListener('abort', scheduleCancel)
+
+    const { error, result } = await answered.promise
+    let completion: Completion =
+      error || !result ? await this.#assessError(error) : { result, discard: 'nothing' }
     isOver = true
     clearTimeout(timer)
     clearTimeout(graceTimer)
-    // A commit that was cancelled while it waited for its standby reports success, and its notice may have been suppressed.
-    // A statement without rows has written nothing, and so had no commit to wait for.
-    if (this.#isUnreplicated || (graceTimer && end.result && end.result.rowCount !== 0))
-      end = { error: new Error('the commit is not replicated'), loss: end.loss }
-    // A cancel request that comes late would cancel the session's next statement.
-    return graceTimer && end.loss === 'nothing' ? { ...end, loss: 'session' } : end
+    // After a cancel, a commit without its standby also reports success, and its warning may have
+    // been suppressed. Only a statement without rows is safe: it has written nothing, so its commit
+    // did not wait.
+    const mayBeUnreplicated = cancelSent && completion.result && completion.result.rowCount !== 0
+    if (this.#isUnreplicated || mayBeUnreplicated)
+      completion = {
+        error: new Error('the commit is not replicated'),
+        discard: completion.discard
+      }
+    // The cancel request may still arrive, and would then cancel the next statement of the session.
+    return cancelSent && completion.discard === 'nothing' ? { ...completion, discard: 'session' } : completion
   }
 
-  /** Returns what an error costs, and the error that describes the outcome of the statement. */
-  async #judge(cause: unknown): Promise<End> {
-    if (!isReported(cause)) return { error: cause, loss: 'server' }
+  /** Returns which error describes how the statement has ended, and what it makes useless. */
+  async #assessError(cause: unknown): Promise<Completion> {
+    if (!isReported(cause)) return { error: cause, discard: 'allSessions' }
     // The session survives an error if the server then says that it is ready for another statement.
     if (!this.#isReady) {
       const ready = new Promise<boolean>((resolve) => {
@@ -104,9 +136,10 @@ export class Session {
       })
       await Promise.race([ready, sleep(cancelGraceMs, false, { ref: false })])
     }
-    // The next session may reach a server that accepts writes, and has no stale statement or plan.
-    if (this.#isReady)
-      return { error: cause, loss: diagnose(cause).kind === 'unavailable' ? 'session' : 'nothing' }
-    return { error: new Error('the session has ended', { cause }), loss: 'server' }
+    if (!this.#isReady)
+      return { error: new Error('the session has ended', { cause }), discard: 'allSessions' }
+    // A new session may reach a server that accepts writes, and has no stale statement or plan.
+    const isUnavailable = diagnose(cause).kind === 'unavailable'
+    return { error: cause, discard: isUnavailable ? 'session' : 'nothing' }
   }
 }
