@@ -1,4 +1,7 @@
-/** What a database must have before it is used, and the wait for it. Each fault is one line that says what to change. */
+/**
+ * The checks that a database must pass before it is used, and the wait until it does. Each fault is
+ * one line that tells an operator what to change.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { StartupFault } from '../startup-fault.ts'
@@ -7,23 +10,26 @@ import { createConnector, messageOf } from './connector.ts'
 import { isReported, readOnly } from './errors.ts'
 import type { DatabaseOptions } from './url.ts'
 
-/** Resolves with what a session's database lacks, or with undefined. Rejects with a StartupFault for what waiting cannot fix. */
+/**
+ * Checks the database of a session. Resolves with what it lacks, or with undefined. Rejects with a
+ * StartupFault if waiting cannot fix it.
+ */
 export type Check = (client: pg.Client) => Promise<string | undefined>
 
-/** Settings, what each must match, and the rule that says so. */
+/** Settings of PostgreSQL, the pattern that each must match, and the rule that an operator reads. */
 const rules: readonly [name: string, good: RegExp, rule: string][] = [
   ['server_version', /^(1[5-9]|[2-9]\d)/, 'PostgreSQL must be version 15 or later'],
-  // In another, PostgreSQL cannot store every name unchanged.
+  // In another encoding, PostgreSQL cannot store every name unchanged.
   ['server_encoding', /^UTF8$/, "the database's encoding must be UTF8"],
-  // A commit must wait for the disk, and for a synchronous standby where there is one.
+  // A commit must wait for the disk, and for a synchronous standby if there is one.
   ['synchronous_commit', /^(?!off$|local$)/, 'synchronous_commit must be remote_write, on or remote_apply'],
-  // Where it is off, an absent tag would be stored as the text NULL.
+  // If it is off, an absent tag is stored as the text NULL.
   ['array_nulls', /^on$/, 'array_nulls must be on']
 ]
 
 /**
- * Makes the check of these rules, and that the server accepts writes. Only a standby is waited for:
- * settings do not change.
+ * Makes a check of these rules, and of whether the server accepts writes. A read-only server is worth
+ * waiting for, since a failover may make it writable. A wrong setting is not.
  */
 const checkRules =
   (checked: typeof rules): Check =>
@@ -36,18 +42,19 @@ const checkRules =
     return found.at(-1) === 'on' ? readOnly : undefined
   }
 
-/** For the start. */
+/** The check of the server at the start. */
 export const checkServer = checkRules(rules)
 
 /**
- * For each new session, which may be on another server. Each statement sets synchronous_commit for
- * itself.
+ * The check of each new session, which may be on another server than before. It leaves out
+ * synchronous_commit, which each statement checks or sets for itself.
  */
 export const checkNewSession = checkRules(rules.filter(([name]) => name !== 'synchronous_commit'))
 
 /**
- * Makes a check that finds nothing missing, but calls `warn` once, with names of settings with which a crash of the database's
- * machine loses or damages plants. Development and tests may want them, as they are fast.
+ * Makes a check that never fails. It calls `warn` once, with the names of settings that are off and
+ * without which a crash of the database's machine loses or damages plants. Development and tests may
+ * turn them off, because that is faster.
  */
 export function warnOfCrashes(warn: (settings: string[]) => void): Check {
   let isTold = false
@@ -63,7 +70,7 @@ export function warnOfCrashes(warn: (settings: string[]) => void): Check {
 }
 
 /**
- * Says why the table plants is not found, or null where it is another relation that is not found.
+ * Selects why the table plants is not found, or null if the missing relation is another one.
  */
 const selectInvisible = `
   select case
@@ -78,7 +85,10 @@ const selectInvisible = `
     from pg_class where relname = 'plants' and relkind in ('r', 'p')
   ) as found`
 
-/** Makes the check that these statements, which should write nothing, succeed. PostgreSQL says what is missing. */
+/**
+ * Makes a check that runs these statements, which must write nothing. If one fails, PostgreSQL's
+ * message says what is missing.
+ */
 export const checkStatements =
   (statements: readonly pg.QueryConfig[]): Check =>
   async (client) => {
@@ -102,12 +112,16 @@ export const checkStatements =
     }
   }
 
-/** Connects and runs the checks. Resolves with the first thing that is missing, if any; rejects for what waiting cannot fix. */
+/**
+ * Connects, and runs the checks. Resolves with the first thing that is missing, or with undefined.
+ * Rejects with a StartupFault if waiting cannot fix it.
+ */
 async function findMissing(options: DatabaseOptions, limitMs: number, checks: readonly Check[]) {
   const connect = createConnector(options)
   const clients: Client[] = []
   try {
-    // Only two sessions show what a pooler shares between them.
+    // Run the checks in two sessions at once. Only then does a pooler show that it mixes up the
+    // prepared statements of its clients.
     while (clients.length < 2) {
       const client = await connect(limitMs, { query_timeout: limitMs })
       clients.push(client)
@@ -119,24 +133,28 @@ async function findMissing(options: DatabaseOptions, limitMs: number, checks: re
     return undefined
   } catch (error) {
     if (error instanceof StartupFault) throw error
-    // A statement that waits, for a lock perhaps, would outlive its session.
+    // A statement that waits, for example for a lock, would go on after its session has ended.
     if (!isReported(error)) for (const client of clients) client.cancelStatement()
     return `the database cannot be ${clients[0] ? 'checked' : 'reached'}: ${messageOf(error)}`
   } finally {
-    // Not awaited: a stalled server would keep end() waiting.
+    // Do not await the end: a server that stands still would never answer.
     for (const client of clients) void client.end()
   }
 }
 
-/** Not shorter: PostgreSQL logs each attempt with a wrong password. */
+/** PostgreSQL logs each attempt with a wrong password, so do not retry faster. */
 const retryEveryMs = 500
-/** How long an attempt may take, so that a server that does not respond is reported: the rest of the time, within these. */
+/**
+ * How long one attempt may take: as long as the start may still wait, but within these bounds. So a
+ * server that does not respond is reported in time.
+ */
 const attemptMs = { shortest: 1_000, longest: 30_000 }
 
 /**
- * Waits until the database that `current` returns passes every check, or until that returns undefined. Calls `tell` with what
- * it lacks whenever that changes. Throws a StartupFault with what it lacks after `timeoutMs`, or for what waiting cannot fix,
- * unless it waits for ever.
+ * Waits until the database passes every check. `current` returns its options for each attempt; the
+ * wait ends when it returns undefined. Whenever what the database lacks changes, `tell` is called
+ * with it. After `timeoutMs`, throws a StartupFault with what it lacks. If waiting cannot fix that,
+ * throws at once, unless `timeoutMs` is Infinity.
  */
 export async function waitForDatabase(
   current: () => DatabaseOptions | undefined,

@@ -1,6 +1,6 @@
 /**
- * A client of the driver on a socket that we open, so that it can also be asked to cancel a
- * statement there.
+ * A client of the driver on a socket that this service opens itself. So a cancel request can take
+ * the same way to the server: the same address, and TLS with the same options.
  */
 import type { Socket } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
@@ -13,12 +13,12 @@ import { openSocket, type Target } from './socket.ts'
  */
 type CancelKey = { processID: number; secretKey: number }
 
-/** The length and the code of a request to cancel (PostgreSQL manual, "Message Formats"). */
+/** The length and the code of a cancel request (PostgreSQL manual, "Message Formats"). */
 const cancelHead = Buffer.from('0000001004d2162e', 'hex')
-/** A server that has not accepted the request after this time will not. */
+/** How long a cancel request may take, in ms. */
 const requestLimitMs = 5_000
 
-/** A client on an open socket. It must still connect, that is log in. */
+/** A client on an open socket. Call `connect` to log in. */
 export class Client extends pg.Client {
   readonly #socket: Socket
   readonly #target: Target
@@ -29,30 +29,33 @@ export class Client extends pg.Client {
     target: Target,
     { readTls, ...config }: pg.ClientConfig & { readTls: () => ConnectionOptions | undefined }
   ) {
-    // False, and not undefined: the driver would ask the environment.
+    // `ssl` is false because the socket has TLS already. If it were undefined, the driver would read
+    // it from the environment.
     super({ ...config, ...target, ssl: false, stream: () => socket })
     this.#socket = socket
-    // The name may stand for another server later.
+    // The name may resolve to another server later, so a cancel request uses the address.
     this.#target = { ...target, address: socket.remoteAddress ?? target.host }
     this.#readTls = readTls
+    // The driver calls `connect` and waits for its event, but the socket is connected already.
     socket.connect = () => {
       const isOpen = !socket.destroyed
       process.nextTick(() => (isOpen ? socket.emit('connect') : socket.emit('close')))
       return socket
     }
-    // Without a listener, an error before its user listens would end the process.
+    // Without a listener, an error that comes before the session listens would end the process.
     this.on('error', () => {})
   }
 
-  /** Ends the session and its socket, also if the server does not. */
+  /** Ends the session, and its socket even if the server does not respond. */
   abandon(): void {
     void this.end()
     this.#socket.destroySoon()
   }
 
   /**
-   * Asks PostgreSQL to cancel what the session is running (its manual, "Canceling Requests in
-   * Progress"): as libpq 17 does, at its address and with its TLS. It may come too late.
+   * Asks PostgreSQL to cancel the session's statement (PostgreSQL manual, "Canceling Requests in
+   * Progress"). Like libpq 17, it does so over TLS if the session has it. The request may arrive too
+   * late, and nothing tells.
    */
   cancelStatement(): void {
     const { processID, secretKey } = this as unknown as CancelKey
@@ -64,7 +67,7 @@ export class Client extends pg.Client {
       socket.setTimeout(requestLimitMs, () => socket.destroy())
       socket.end(request).resume()
     }
-    // If the server cannot be reached, the statement fails, too.
+    // An error is ignored: if the server cannot be reached, the statement fails by itself.
     send().catch(() => {})
   }
 }

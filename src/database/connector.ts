@@ -1,4 +1,7 @@
-/** Opening a session on the host that serves (PostgreSQL manual, libpq, "Specifying Multiple Hosts"). */
+/**
+ * Opens sessions. If the URL has several hosts, they are tried one after the other, beginning with
+ * the one that served last (PostgreSQL manual, libpq, "Specifying Multiple Hosts").
+ */
 import type pg from 'pg'
 import type { Check } from './checks.ts'
 import { Client } from './client.ts'
@@ -6,10 +9,16 @@ import { readOnly } from './errors.ts'
 import { expire, openSocket, type Target } from './socket.ts'
 import type { DatabaseOptions } from './url.ts'
 
-/** The longest that one of several hosts may take to connect, so that one that does not respond leaves time for the others. */
+/**
+ * How long one of several hosts may take to connect at most, so that a host that does not respond
+ * leaves time for the others.
+ */
 const longestOfSeveralMs = 5_000
 
-/** Opens a session; several hosts share the limit equally. Rejects with the error of the only host, or with those of all. */
+/**
+ * Opens a session within a limit of ms, which several hosts share equally. Rejects with the error of
+ * the only host, or with an AggregateError of all hosts' errors.
+ */
 export type Connector = (limitMs: number, more?: pg.ClientConfig) => Promise<Client>
 
 const checkWritable: Check = async (client) => {
@@ -18,8 +27,8 @@ const checkWritable: Check = async (client) => {
 }
 
 /**
- * Makes a connector, which begins with the host that it was at last, and goes on to the next if
- * that fails. A session that does not pass the checks has failed.
+ * Makes a connector. It begins with the host that served last, and goes on to the next host if a
+ * session cannot be opened there or does not pass the checks.
  */
 export function createConnector(
   options: DatabaseOptions,
@@ -39,7 +48,7 @@ export function createConnector(
       try {
         return await open({ ...options, ...more }, target, hostLimitMs, checks)
       } catch (error) {
-        // Another session may have moved on already, to a host that serves.
+        // Another call may have moved on to a host that serves. Leave that as it is.
         if (current === tried) current = (tried + 1) % hosts.length
         failures.push(error)
         lines.push(`${target.host}:${target.port} ${messageOf(error)}`)
@@ -50,8 +59,8 @@ export function createConnector(
 }
 
 /**
- * Opens a session on one host. A pooler may accept one whose server is away, so the limit is for
- * the checks, too.
+ * Opens a session on one host. A pooler accepts sessions even if its server cannot be reached, and
+ * the first statement then hangs. So the limit covers the checks, too.
  */
 async function open(
   options: DatabaseOptions & pg.ClientConfig,
@@ -78,6 +87,9 @@ async function open(
   }
 }
 
-/** Returns an error's message, or its code: where a name has several addresses, Node's error has no message. */
+/**
+ * Returns the message of an error, or its code if it has none. If a name has several addresses and
+ * none can be reached, Node's error has no message.
+ */
 export const messageOf = (error: unknown): string =>
   (error as Error).message || `${(error as NodeJS.ErrnoException).code}`

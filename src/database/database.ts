@@ -1,4 +1,15 @@
-/** The database: its sessions, which statements share and a lost server or a new URL replaces, its URL, and its metrics. */
+/**
+ * The database: a pool of sessions, the URL that they connect to, and their metrics.
+ *
+ * A statement takes a free session, or opens one if none is free. Nothing bounds their number here:
+ * group commit never runs more statements than it has lanes. After the statement, the session is
+ * free again, or it is ended if its result says that it cannot be trusted (session.ts).
+ *
+ * The free sessions form one generation. When a server fails, every session to it is useless, so
+ * the whole generation is replaced: the free sessions end at once, those with a statement end after
+ * it, and the next statement opens a new one, perhaps on another host. A new URL does the same, but
+ * only after its database has passed all checks (checks.ts). The start waits for these checks, too.
+ */
 import { Counter, Gauge } from '@prometheus-io/client'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type pg from 'pg'
@@ -10,23 +21,27 @@ import { NoConnection, sqlstateOf } from './errors.ts'
 import { Session } from './session.ts'
 import { type DatabaseOptions, parseDatabaseUrl } from './url.ts'
 
-/** One database. It opens as many sessions as it is asked to run statements at a time. */
+/** One database. It has as many sessions as it has run statements at the same time. */
 export class Database {
-  /** Of the sessions that are opened from now on; `replaceOptions` changes them. */
+  /** How new sessions connect. Only `replaceOptions` assigns it. */
   options!: DatabaseOptions
   readonly #log: Pick<FastifyBaseLogger, 'warn'>
   readonly #sessionChecks: readonly Check[]
   readonly #errors: Counter<'sqlstate'>
   #connect!: Connector
-  /** Those without a statement. When all are replaced, it is another list: sessions from before end after their statements. */
+  /**
+   * The sessions without a statement. Replacing all sessions replaces this list, so that a session
+   * that was taken from an earlier list is known, and ends after its statement.
+   */
   #free: Session[] = []
+  /** How many sessions run a statement. */
   #busy = 0
   /** How many statements wait for a session. */
   #waiting = 0
 
   /**
-   * Each session must pass the checks before it is used: what was right at the start can change.
-   * `errors` counts what PostgreSQL reports.
+   * A new session must pass these checks before it is used, because what was right at the start can
+   * change. `errors` counts the errors that PostgreSQL reports.
    */
   constructor(
     options: DatabaseOptions,
@@ -40,15 +55,19 @@ export class Database {
     this.replaceOptions(options)
   }
 
-  /** The sessions without a statement, those that are being opened or run one, and the statements that wait for a session. */
+  /**
+   * How many sessions are idle, and how many are busy: they run a statement or are being opened. As
+   * many statements wait as sessions are being opened.
+   */
   get state() {
     const idle = this.#free.filter(({ hasEnded }) => !hasEnded).length
     return { idle, busy: this.#busy + this.#waiting, waiting: this.#waiting }
   }
 
   /**
-   * Runs one statement in a session of its own. It may wait `limitMs` for the session, and take as long again. Then, or when
-   * the signal aborts, it is cancelled within two seconds. Rejects with what PostgreSQL or the driver reports.
+   * Runs one statement in a session that no other uses meanwhile. It may wait `limitMs` for the
+   * session, and then take as long again. After that, or when the signal aborts, it ends within two
+   * seconds. Rejects with the error of PostgreSQL or the driver, or with NoConnection.
    */
   async run<Row extends pg.QueryResultRow>(
     statement: pg.QueryConfig,
@@ -66,7 +85,7 @@ export class Database {
     const isCurrent = free === this.#free
     if (discard === 'nothing' && isCurrent) free.push(session)
     else session.end()
-    // In a failover, each session will fail as this one did.
+    // The server has failed, so each of its sessions would fail as this one did.
     if (discard === 'allSessions' && isCurrent) {
       this.#log.warn({ err: error }, 'a database connection failed; replacing all connections')
       this.end()
@@ -87,13 +106,16 @@ export class Database {
     }
   }
 
-  /** Counts an error, if PostgreSQL has reported it: of a statement or a connection, or of one of a statement's rows. */
+  /**
+   * Counts an error in the metrics if PostgreSQL has reported it. The errors of statements and of
+   * connections are counted here; the store counts those of single rows.
+   */
   countError(error: unknown): void {
     const sqlstate = sqlstateOf(error)
     if (sqlstate !== undefined) this.#errors.inc({ sqlstate })
   }
 
-  /** Replaces all sessions by ones with these options. */
+  /** Connects with these options from now on, and replaces all sessions. */
   replaceOptions(next: DatabaseOptions): void {
     this.options = next
     this.#connect = createConnector(next, this.#sessionChecks)
@@ -104,22 +126,25 @@ export class Database {
     this.end()
   }
 
-  /** Ends the sessions, busy ones when their statements are over. A further statement opens a new one. */
+  /** Ends all sessions, busy ones after their statements. The next statement opens a new one. */
   end(): void {
     for (const session of this.#free) session.end()
     this.#free = []
   }
 }
 
-/** What a database must pass, in the order in which an operator would mend it. */
+/** The checks of a database, in the order in which an operator would fix what they find. */
 export interface DatabaseChecks {
-  /** Before it is used at all: at the start, and behind a new URL. */
+  /** The checks that run before a database is used at all: at the start, and for a new URL. */
   readonly start: readonly Check[]
-  /** In each new session. They delay it, so they should be quick. */
+  /** The checks of each new session. A statement waits for them, so they should be quick. */
   readonly session: readonly Check[]
 }
 
-/** Opens the database of a URL for the application, whose start waits up to `timeoutMs` until it passes the checks. */
+/**
+ * Opens the database of a URL for the application. The application's start waits up to `timeoutMs`
+ * until the database passes the checks.
+ */
 export function openDatabase(
   app: FastifyInstance,
   url: Secret<DatabaseOptions>,
@@ -136,14 +161,15 @@ export function openDatabase(
   })
   const database = new Database(url.value, checks.session, log, errors)
   app.addHook('onClose', async () => database.end())
-  // Before the application listens. The options are read anew each time: the file of the URL may change meanwhile.
+  // The application must not listen before the database is ready. The options are read for each
+  // attempt, because the file of the URL may change meanwhile.
   app.addHook('onReady', async () => {
     const tell = (missing: string) => log.warn({ missing }, 'waiting for the database')
     await waitForDatabase(() => database.options, timeoutMs, checks.start, tell)
   })
 
-  // A new URL is used once its database passes the checks. So a password may change in the file or in the database first, and
-  // a wrong one never replaces a right one.
+  // A new URL is used only when its database passes the checks. So an operator may change a password
+  // first in the file or first in the database, and a wrong URL never replaces a right one.
   const isBroken = followSecret('DATABASE_URL_FILE', url, app, async (text, isNewest) => {
     const next = parseDatabaseUrl(text)
     const current = () => (isNewest() ? next : undefined)
