@@ -1,20 +1,20 @@
 /**
- * The frames of a server's messages: a type of one byte, and a length that counts itself
- * (PostgreSQL manual, "Overview").
+ * Checks the frames of a server's messages before the driver reads them. A frame begins with a type
+ * of one byte and a length of four bytes, which counts itself (PostgreSQL manual, "Overview").
  */
 
 /**
- * No message to this service is longer. The driver would keep what comes until it has as many bytes
- * as the server has told.
+ * The longest message that is accepted; no message to this service comes near it. The driver would
+ * collect bytes until it has as many as the server announced.
  */
 const longest = 2 ** 26
 const headBytes = 5
 const [errorType, noticeType] = [0x45, 0x4e]
 
 /**
- * Makes a function that follows the chunks of a server's messages, and throws at a length that no
- * message has, and at an error or a notice without its end: the driver would look for that end for
- * ever.
+ * Makes a function that is called with each chunk of a server's bytes. It throws if a message has an
+ * impossible length, or if an error or a notice lacks its end: the driver would search for that end
+ * for ever.
  */
 export function createFrameCheck(): (chunk: Buffer) => void {
   let type = 0
@@ -23,8 +23,8 @@ export function createFrameCheck(): (chunk: Buffer) => void {
   /** How many bytes of the message are still to come. */
   let left = 0
   /**
-   * How many zeros there are at the end of what has come of it; its head counts as one. An error
-   * ends with two.
+   * How many zeros are at the end of the message so far. An error or a notice must end with two, and
+   * an empty one has only one, so the head counts as one.
    */
   let zeros = 1
 

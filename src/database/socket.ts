@@ -1,6 +1,6 @@
 /**
- * The socket of a session: TCP or a Unix socket, with TLS where the URL asks for it, and guarded
- * against the server's bytes.
+ * The socket of a session: TCP or a Unix socket, with TLS if the URL asks for it. What the driver
+ * throws while it reads the server's bytes ends the socket, and not the process.
  */
 import { once } from 'node:events'
 import { connect, isIP, type Socket } from 'node:net'
@@ -9,22 +9,22 @@ import { createFrameCheck } from './frames.ts'
 
 /** Where a server listens. */
 export interface Target {
-  /** The name that its certificate must have, an address, or the directory of a Unix socket. */
+  /** The name that the server's certificate must have, an address, or a Unix socket's directory. */
   readonly host: string
   readonly port: number
-  /** The address to use instead of asking what the name stands for. */
+  /** The address to connect to, if the name must not be resolved. */
   readonly address?: string
 }
 
-/** How often TCP probes an idle session, so that no firewall forgets it. */
+/** How long a session is idle before TCP probes it, so that no firewall forgets it. */
 const keepAliveInitialDelay = 10_000
-/** The request to use TLS: its length and its code (PostgreSQL manual, "Message Formats"). */
+/** The request for TLS: its length and its code (PostgreSQL manual, "Message Formats"). */
 const tlsRequest = Buffer.from('0000000804d2162f', 'hex')
 
 /**
- * Opens a socket to a server, with these options of TLS if there are any, within a limit of ms. It
- * is ready for the first message. Rejects with the network's error, or with one that says what the
- * server did.
+ * Opens a socket to a server within a limit of ms, with TLS if `tls` has options for it. The socket
+ * is then ready for the driver's first message. Rejects with the network's error, or with an error
+ * that says what the server did.
  */
 export async function openSocket(target: Target, tls: ConnectionOptions | undefined, limitMs: number) {
   const { host, port, address = host } = target
@@ -50,12 +50,12 @@ export async function openSocket(target: Target, tls: ConnectionOptions | undefi
   }
 }
 
-/** Ends a socket whose time is up. */
+/** Ends a socket whose time is up, with an error. */
 export const expire = (socket: Socket) => void socket.destroy(new Error('timeout expired'))
 
-/** Resolves with what a socket's event says. Rejects when the socket fails or closes before. */
+/** Resolves with the values of a socket's event. Rejects if the socket fails or closes first. */
 async function until(socket: Socket, event: string): Promise<unknown[]> {
-  // It stays: without a listener, an error of a later time would end the process.
+  // This listener is never removed. Without one, a later error would end the process.
   socket.on('error', () => {})
   const closed = once(socket, 'close').then(() => {
     throw new Error('the server has closed the connection')
@@ -63,21 +63,21 @@ async function until(socket: Socket, event: string): Promise<unknown[]> {
   return Promise.race([once(socket, event), closed])
 }
 
-/** Asks the server to use TLS. Its answer is one byte. */
+/** Asks the server to use TLS. The server answers with one byte. */
 async function requestTls(socket: Socket) {
   socket.write(tlsRequest)
   const [answer] = (await until(socket, 'data')) as [Buffer]
   const text = answer.toString('latin1')
   if (text === 'N') throw new Error('the server does not support TLS')
-  // What follows the byte is not encrypted, but would be taken for something that is
+  // Refuse bytes after the answer: they are not encrypted, but would be read as if they were
   // (CVE-2021-23222).
   if (text !== 'S') throw new Error('the server does not answer a request for TLS as PostgreSQL does')
 }
 
 /**
- * Makes what the driver throws while it reads the server's bytes the end of this session: uncaught,
- * it would end the process. The driver throws where it does not know a message, and where one is
- * cut off.
+ * Makes an error that the driver throws while it reads the server's bytes end this socket. The
+ * driver throws in a listener if it does not know a message, or if a message is cut off. Uncaught,
+ * that would end the process, so `emit`, which calls the listeners, catches it.
  */
 function guard(socket: Socket): Socket {
   const emit: (event: string, ...values: unknown[]) => boolean = socket.emit

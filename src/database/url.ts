@@ -1,26 +1,35 @@
-/** How a database URL becomes the driver's options. Each of its parameters is honoured or refused by name. */
+/**
+ * Reads a database URL into the driver's options. Each of its parameters is honoured, or refused by
+ * name.
+ */
 import type { ConnectionOptions } from 'node:tls'
 import type pg from 'pg'
 import { parse } from 'pg-connection-string'
 import { StartupFault } from '../startup-fault.ts'
 import { readTls, tlsParameters } from './tls.ts'
 
-/** Where and how to open sessions: the driver's options for a client, and those of connector.ts. */
+/** Where and how to open sessions: options of the driver's client, and those of connector.ts. */
 export interface DatabaseOptions extends pg.ClientConfig {
   /** All hosts, in the order in which they are tried. */
   readonly hosts: readonly { host: string; port: number }[]
-  /** A host beyond this machine that is reached without TLS, where the URL does not say that it should be. */
+  /**
+   * A host on another machine that is reached without TLS although the URL does not ask for that, or
+   * undefined.
+   */
   readonly exposedHost: string | undefined
   /**
-   * Reads the files of the URL anew; returns the options of TLS, or undefined for none. Throws an
-   * Error that names the file.
+   * Reads the files that the URL names, again each time. Returns the options of TLS, or undefined if
+   * it asks for none. Throws an Error that names the file.
    */
   readonly readTls: () => ConnectionOptions | undefined
 }
 
 const anyText = /^[^\0]+$/s
 
-/** Every parameter that a URL can have, what completes "must set NAME to …", and what a value must match. */
+/**
+ * Every parameter that a URL may have, the end of the message "must set NAME to …", and the pattern
+ * that its value must match.
+ */
 const parameters: Readonly<Record<string, readonly [rule: string, pattern?: RegExp]>> = {
   sslmode: ['one of disable, require, verify-ca, verify-full', /^(disable|require|verify-(ca|full))$/],
   sslrootcert: ['a file; without it, the public authorities are trusted', /^(?!system$)[^\0]+$/s],
@@ -40,17 +49,21 @@ const escapes =
   'must write %, @, /, ?, # and & within its user, password and values as %25, %40, %2F, %3F, %23 and %26'
 
 const fault = (rule: string) => new StartupFault([rule])
-/** The parts: user and password, hosts, path, parameters, and a fragment, which no URL of a database has. */
+/**
+ * Splits a URL into user and password, hosts, path, parameters, and a fragment. A database URL has no
+ * fragment, so one shows that a # was not escaped.
+ */
 const parts = /^postgres(?:ql)?:\/\/([^/?#]*@)?([^/?#\s]*)(\/[^?#]*)?(?:\?([^#]*))?(#.*)?$/s
 
 /**
- * Reads a `postgres://` or `postgresql://` URL as libpq does, with the parameters above; of several hosts, only one that
- * accepts writes is used. Throws a StartupFault that names the broken rule and holds no part of the password.
+ * Reads a `postgres://` or `postgresql://` URL as libpq does, with the parameters above. Throws a
+ * StartupFault that names the broken rule, and holds no part of the password.
  */
 export function parseDatabaseUrl(url: string): DatabaseOptions {
   const [isUrl, credentials = '', list = '', path = '', query = '', rest] = parts.exec(url.trim()) ?? []
   if (isUrl === undefined) throw fault(form)
-  // An unescaped #, / or ? in the password ends it early. Do not go on: a message would show the rest as a host or a parameter.
+  // An unescaped #, / or ? in the password ends it early. Stop here, because a later message would
+  // quote the rest of the password as a host or a parameter.
   const isCut = rest !== undefined || `${path}?${query}`.includes('@')
   if (isCut || /%(00|(?![\da-f]{2}))/i.test(url)) throw fault(escapes)
   const given = readParameters(query)
@@ -83,7 +96,7 @@ const isLocal = /^(\/|(localhost|127\.[\d.]+|::1)$)/i
 type Values = Readonly<Record<string, string | undefined>>
 
 function readParameters(query: string): URLSearchParams {
-  // As in libpq, + stands for itself.
+  // In libpq, + is no space, but URLSearchParams would read it as one.
   const given = new URLSearchParams(query.replaceAll('+', '%2B'))
   for (const [name, value] of given) {
     const [rule, pattern = anyText] = (Object.hasOwn(parameters, name) && parameters[name]) || []
@@ -95,7 +108,7 @@ function readParameters(query: string): URLSearchParams {
 }
 
 function checkTogether({ sslmode, sslrootcert, sslcert, sslkey, ...others }: Values, list: string) {
-  // Without @, a user and a password are read as a host and a port.
+  // A URL without @ has its user and password where a host and a port would be.
   if (list && (others.host || others.port))
     throw fault('must not set host or port beside a host before the path')
   if (list.includes(',') && others.target_session_attrs === 'any')
@@ -109,7 +122,7 @@ function tryParse(url: string) {
   try {
     return parse(url, { useLibpqCompat: true })
   } catch {
-    // Not the library's message: it could quote the URL.
+    // Do not show the library's message: it could quote the URL.
     throw fault(form)
   }
 }
