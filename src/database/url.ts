@@ -56,8 +56,9 @@ const fault = (rule: string) => new StartupFault([rule])
 const parts = /^postgres(?:ql)?:\/\/([^/?#]*@)?([^/?#\s]*)(\/[^?#]*)?(?:\?([^#]*))?(#.*)?$/s
 
 /**
- * Reads a `postgres://` or `postgresql://` URL as libpq does, with the parameters above. Throws a
- * StartupFault that names the broken rule, and holds no part of the password.
+ * Reads a `postgres://` or `postgresql://` URL as libpq does, with the parameters above. If it
+ * has several hosts, only one that accepts writes is used. Throws a StartupFault that names the
+ * broken rule, and holds no part of the password.
  */
 export function parseDatabaseUrl(url: string): DatabaseOptions {
   const [isUrl, credentials = '', list = '', path = '', query = '', rest] = parts.exec(url.trim()) ?? []

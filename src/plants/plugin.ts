@@ -1,4 +1,7 @@
-/** The application's repository of plants over its store, which is in the database or its caller's, and its metrics. */
+/**
+ * Gives the application its repository of plants, `app.plants`, and the metrics of it. The store is
+ * in the database, unless the application was given another one.
+ */
 import { Histogram } from '@prometheus-io/client'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
@@ -27,7 +30,7 @@ declare module 'fastify' {
 
 type Options = Config & { store: PlantStore | undefined; tracing: Tracing | undefined }
 
-// Only a row would meet these, or a crash.
+// Selects faults of the table that no planned statement shows, but a row or a crash would.
 const selectFaults = `
   select format('the unique rule %I of plants is deferrable, so that no create can use it', conname) as fault
   from pg_constraint where conrelid = to_regclass('plants') and contype in ('p', 'u') and condeferrable
@@ -53,13 +56,13 @@ const checkTable: Check = async (client) => (await client.query(selectFaults)).r
 const crashMessage =
   'these settings of PostgreSQL are off: a crash of its machine can lose or damage all plants; leave them off only for development and tests'
 
-/** Opens the database, and returns the store in it. Throws a StartupFault if the configuration has none. */
+/** Opens the database, and returns the store in it. Throws a StartupFault if none is configured. */
 function openStore(app: FastifyInstance, { database: url, write, STARTUP_TIMEOUT_MS: timeoutMs }: Config) {
   if (!url)
     throw new StartupFault(['the configuration has no database, and the application was given no store'])
   const warn = (settings: string[]) => app.log.warn({ settings }, crashMessage)
   const checks = {
-    // In the order in which an operator would mend what they find.
+    // The checks have the order in which an operator would fix what they find.
     start: [checkServer, checkStatements(samples), checkTable, warnOfCrashes(warn)],
     session: [checkNewSession, checkTable]
   }
@@ -100,6 +103,7 @@ export default fp<Options>(async (app, config) => {
   addGauge(app.metrics, 'queue_expected_seconds', waitHelp, () => plants.load.expectedMs / 1000)
   const unavailableHelp = '1 while creates are refused because the database is unavailable'
   addGauge(app.metrics, 'database_unavailable', unavailableHelp, () => +plants.load.databaseDown)
-  // Hooks of onClose run from the last to the first, so the sessions end after the last plant.
+  // Fastify runs onClose hooks from the last to the first. The database was opened before, so its
+  // sessions end after the last plant.
   app.addHook('onClose', () => plants.close())
 })

@@ -1,4 +1,4 @@
-/** POST /plants. What a request's header decides is decided before any of its body is read. */
+/** The route POST /plants. If the header of a request decides it, none of its body is read. */
 import { randomUUID } from 'node:crypto'
 import type { Static } from '@sinclair/typebox'
 import type { onRequestHookHandler } from 'fastify'
@@ -21,14 +21,15 @@ Ids are exact over all of int64. Beyond 2⁵³, write them with a JSON library t
 }
 
 export default fp<Config>(async (app, { BASE_PATH, BODY_LIMIT_BYTES, bodyMemoryBytes }) => {
-  // The first failure, in the order of the contract. One hook: Fastify's step between two costs more than most checks.
+  // This hook ends a request with its first failure, in the order of the contract. It is one hook,
+  // because Fastify's step from one hook to the next costs more than most of the checks.
   const decide: onRequestHookHandler = (request, _, done) => {
     const { headers, caller } = request
     // 1. The Idempotency-Key: this throws its failure.
     parseIdempotencyKey(headers['idempotency-key'] as string)
-    // 2. What the header says about the body.
+    // 2. The type and the size of the body, as the header has them.
     const failure = checkBodyHeader(headers, BODY_LIMIT_BYTES)
-    // 3. What no create can do now.
+    // 3. What any create of this caller would meet now.
     done(failure ?? app.plants.refusalFor(caller))
   }
 
@@ -40,12 +41,12 @@ export default fp<Config>(async (app, { BASE_PATH, BODY_LIMIT_BYTES, bodyMemoryB
       const { body, caller, headers, bodyText } = request
       const key = parseIdempotencyKey(headers['idempotency-key'] as string)
       const writeId = key === undefined ? randomUUID() : deriveWriteId(caller, key, contentOf(body, bodyText))
-      // A create may wait for seconds, and thousands may wait: keep the plant alone.
+      // Thousands of creates may wait for seconds, so drop the text and keep only the plant.
       request.bodyText = ''
       dropUnknown(NewPlant, body)
       return app.plants.create(body, caller, writeId).then((stored) => {
         if (stored === 'replayed') reply.header('idempotent-replayed', 'true')
-        // The schema of the response is Plant, so that it leaves out the id.
+        // The response's schema is Plant, so the serializer leaves out the id.
         return body
       })
     }

@@ -1,4 +1,4 @@
-/** The interface's types, and how a request's body is checked against them. */
+/** The types of the interface, and the check of a request's body against them. */
 import { Kind, type Static, type TObject, type TUnsafe, Type, TypeRegistry } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
@@ -8,11 +8,12 @@ import { Failure } from '../failures.ts'
 const [lowest, highest] = [-(2n ** 63n), 2n ** 63n - 1n]
 
 /**
- * The types of fields: what completes "the field must be …", and which values are good. The document has the rule in words:
- * its readers round the bounds of an int64, and compile patterns in dialects of their own.
+ * The types of fields. Each has the end of the message "the field must be …", and a function that
+ * says which values are good. The OpenAPI document has the rule only in words, because its readers
+ * round the bounds of an int64, and read patterns in different dialects.
  */
 export const fieldTypes = {
-  /** Exact, unlike a JSON number. */
+  /** An integer that is exact, unlike a number of JavaScript. */
   Int64: [
     `an integer from ${lowest} to ${highest}`,
     (value: unknown) => typeof value === 'bigint' && value >= lowest && value <= highest
@@ -26,7 +27,7 @@ export const fieldTypes = {
 for (const [name, [, isGood]] of Object.entries(fieldTypes))
   TypeRegistry.Set(name, (_, value) => isGood(value))
 
-/** Without a kind and a description, the message of a bad value would have no rule, and the document neither. */
+/** A field's schema. The type checker demands the parts that messages and the document need. */
 type Field<T> = TUnsafe<T> & { [Kind]: keyof typeof fieldTypes; description: string }
 
 const field = <T>(kind: keyof typeof fieldTypes, about: string, type: { type: string; format?: string }) =>
@@ -39,7 +40,7 @@ const plantFields = {
   tag: Type.Optional(Text('Tag that specifies the type of the plant'))
 } satisfies Record<string, Field<unknown>>
 
-/** What a client gets back. */
+/** A plant, as a client gets it. */
 export const Plant = Type.Object(plantFields, {
   title: 'Plant',
   description: 'The plant, which is stored',
@@ -47,14 +48,14 @@ export const Plant = Type.Object(plantFields, {
 })
 export type Plant = Static<typeof Plant>
 
-/** What a client sends. */
+/** A plant with its id, as a client sends it. */
 export const NewPlant = Type.Object(
   { id: Int64('Identification number of the plant'), ...plantFields },
   { title: 'NewPlant', examples: [{ id: 1, name: 'Monstera', tag: 'tropical' }] }
 )
 export type NewPlant = Static<typeof NewPlant>
 
-/** What a client gets back when its request fails. */
+/** The body of a response to a request that has failed. */
 export const ErrorBody = Type.Object(
   {
     error: Type.Integer({ format: 'int32', description: 'Numeric error value' }),
@@ -64,7 +65,7 @@ export const ErrorBody = Type.Object(
 )
 export type ErrorBody = Static<typeof ErrorBody>
 
-/** Checks bodies by TypeBox, which coerces nothing. */
+/** Checks bodies with TypeBox instead of Ajv, because TypeBox never coerces a value. */
 export default fp(async (app) => {
   app.setValidatorCompiler(({ schema }) => {
     const checker = TypeCompiler.Compile(schema as typeof NewPlant)
@@ -76,15 +77,15 @@ export default fp(async (app) => {
 })
 
 /**
- * Removes the members of a body that its schema does not have. TypeBox's Value.Clean would keep one that is called as a member
- * of Object.prototype, such as `constructor`.
+ * Removes the members of a body that its schema does not have. TypeBox's Value.Clean is not used: it
+ * keeps a member whose name is also one of Object.prototype, such as `constructor`.
  */
 export function dropUnknown({ properties }: TObject, body: object): void {
   for (const name of Object.keys(body))
     if (!Object.hasOwn(properties, name)) Reflect.deleteProperty(body, name)
 }
 
-/** Names the field and its rule. */
+/** Returns the Failure for the first bad value of a body. Its message names the field and its rule. */
 function toInvalidPlant({ type, path, schema }: ValueError): Failure {
   const field = path.slice(1)
   const rule = fieldTypes[schema[Kind] as keyof typeof fieldTypes]?.[0] ?? 'a JSON object'

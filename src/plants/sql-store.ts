@@ -1,4 +1,16 @@
-/** The store in PostgreSQL: runs the statements for group commit, and says what became of each plant, by its write id. */
+/**
+ * The store in PostgreSQL. It runs the statements of statements.ts for group commit, and turns what
+ * they return into a result for each plant:
+ *
+ * - `insert` returns the write ids of the rows that it made. A plant whose write id is not among them
+ *   was left out, because its id is taken or a trigger dropped it.
+ * - `insertEach` returns for each plant whether it was made, or its error.
+ * - `find` returns the write ids of the rows that are there. By them, write-id.ts tells a plant's own
+ *   row from another one, and so gives the outcome.
+ *
+ * If a statement fails as a whole, the kind of its error (errors.ts) says what that means for its
+ * rows.
+ */
 import type { Database } from '../database/database.ts'
 import { diagnose } from '../database/errors.ts'
 import type { AttemptFailure, FailureKind, RowFailure, RowResults } from '../group-commit/types.ts'
@@ -6,7 +18,10 @@ import type { PlantItem, PlantStore } from './repository.ts'
 import * as sql from './statements.ts'
 import { outcomeOf, type Stored } from './write-id.ts'
 
-/** What these kinds mean for a row of a careful call, whose other rows were written. */
+/**
+ * What these kinds become if a single row of an attempt with savepoints has met them. They otherwise
+ * hold for every row, but the other rows of this attempt were written.
+ */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
   schemaMismatch: 'serverFault',
   unavailable: 'retryable',
@@ -15,9 +30,15 @@ const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
 
 const rowsOf = (tried: readonly { readonly item: PlantItem }[]) => tried.map(({ item }) => item.row)
 
-/** Makes the store over the database. A statement may wait `limitMs` for a session, and take as long again. */
+/**
+ * Makes the store over a database. A statement may wait `limitMs` for a session, and then take as long
+ * again.
+ */
 export function createSqlStore(database: Database, limitMs: number): PlantStore {
-  /** Returns what a careful call says about a row. What was rolled back to its savepoint is not stored, whatever its error says. */
+  /**
+   * Returns the result of a row from what the block has reported of it. A row with an error is not
+   * stored, whatever the error is: it was rolled back to its savepoint.
+   */
   function toResult(reported: sql.EachResult | undefined): 'created' | RowFailure | undefined {
     if (reported === undefined) return { kind: 'untried' }
     if (typeof reported === 'boolean') return reported ? 'created' : undefined
@@ -33,7 +54,8 @@ export function createSqlStore(database: Database, limitMs: number): PlantStore 
         const statement = sql.createPlants(rowsOf(rows), lockMs)
         const written = await database.run<{ write_id: string }>(statement, limitMs, signal)
         const made = new Set(written.rows.map(({ write_id }) => write_id))
-        // Of a request that has come twice, one has made the row, and the other is looked up.
+        // Two copies of one request have the same write id. One of them has made the row; `delete`
+        // leaves the other to a look-up.
         return rows.map(({ item }) => (made.delete(item.row.write_id) ? 'created' : undefined))
       }),
 
@@ -41,16 +63,16 @@ export function createSqlStore(database: Database, limitMs: number): PlantStore 
       const result = await orFailure(async () => {
         const statement = sql.createEachPlant(rowsOf(rows), eachLimitMs)
         const sent = await database.run<{ results: string }>(statement, limitMs, signal)
-        // The driver returns a result for each statement of a message.
+        // The driver returns a list here: a result for each statement of the message.
         const last = (sent as unknown as (typeof sent)[]).at(-1)
         const results: sql.EachResult[] = JSON.parse(last?.rows[0]?.results ?? '[]')
         return rows.map((_, index) => toResult(results[index]))
       })
       if (!('kind' in result)) return result
       const { code, where } = result.error as { code?: string; where?: string }
-      // It failed before the block: the table is locked, for all rows.
+      // The statement failed before the block began, so the table itself is locked, for all rows.
       if (code === '55P03' && where === undefined) return { ...result, kind: 'unavailable' }
-      // The limit can pass before the block has read the row, if that is long.
+      // A long row can reach the time limit while it is parsed, before the block begins.
       return code === '57014' && rows.length === 1 ? [{ kind: 'slow' }] : result
     },
 
@@ -68,7 +90,7 @@ export function createSqlStore(database: Database, limitMs: number): PlantStore 
   }
 }
 
-/** Turns a rejection into the failure of the attempt: a store's methods do not reject. */
+/** Turns a rejection into a failure of the attempt, because a store's methods never reject. */
 const orFailure = (
   attempt: () => Promise<RowResults<Stored>>
 ): Promise<RowResults<Stored> | AttemptFailure> => attempt().catch(diagnose)

@@ -1,11 +1,22 @@
-/** The statements that write and find plants, many in one transaction, and what they need of the database. */
+/**
+ * The statements that write and find plants. docs/architecture.md shows them in full.
+ *
+ * - `createPlants` inserts the plants of a batch. It has one text for a single plant and one for
+ *   several.
+ * - `createEachPlant` inserts plants one after the other, each behind a savepoint, and reports on each.
+ * - `findPlants` looks plants up by their ids, and waits until a standby has what it found.
+ * - `commitNothing` probes whether a create could succeed.
+ *
+ * Each statement is one message and one transaction. Its commit waits for the disk and for a
+ * synchronous standby, whatever the settings of the session are.
+ */
 import { Kind } from '@sinclair/typebox'
 import { type fieldTypes, NewPlant } from './schema.ts'
 
-/** A row of the table: a plant, and the id of its write, which identifies a repeat. */
+/** A row of the table: a plant and its write id, by which a repeat is recognised. */
 export type PlantRow = NewPlant & { readonly write_id: string }
 
-/** The SQL types of the columns: each field has one of its name, which may be null if the field is optional. */
+/** The SQL types of fields. Each field has a column of its name, nullable if the field is optional. */
 const typeOf: Record<keyof typeof fieldTypes, string> = { Int64: 'bigint', Text: 'text' }
 const columns = Object.entries(NewPlant.properties).map(([name, field]) => [name, typeOf[field[Kind]]])
 columns.push(['write_id', 'uuid'])
@@ -15,9 +26,10 @@ const writtenList = writtenColumns.map((name) => `"${name}"`).join(', ')
 
 const synchronousCommit = `current_setting('synchronous_commit')`
 
-// The statement makes the settings itself, for its transaction: a pooler would lose those of a session, or share them. A
-// commit must wait for the disk and for a synchronous standby. If an operator cancels the latter wait, the only sign is a
-// warning, so warnings must be sent.
+// Makes the settings that a durable commit needs, for this transaction only: a pooler would lose the
+// settings of a session, or share them with others. The commit must wait for the disk and for a
+// synchronous standby. If an operator cancels the wait for the standby, a warning is the only sign of
+// it, so warnings must be sent.
 const settings = `
   concat(
     set_config('client_min_messages', 'warning', true),
@@ -25,14 +37,16 @@ const settings = `
       case when ${synchronousCommit} in ('off', 'local') then 'on' else ${synchronousCommit} end, true)
   )`
 
-// A create only looks at these settings, which the other statements make: to make them costs a third of PostgreSQL's time for
-// one plant. Where they are otherwise, since an operator or another client of a pooler has changed them, nothing is inserted.
-// The plant is then looked up, not found, and written by a careful call, which makes them.
+// A create only checks these settings, because making them costs PostgreSQL much of its time for one
+// plant (docs/decisions.md). If an operator or another client of a pooler has changed them, the create
+// inserts nothing. The plant is then looked up, not found, and inserted with savepoints by
+// `createEachPlant`, which makes the settings.
 const areSafe = `
   current_setting('synchronous_commit') not in ('off', 'local') and current_setting('client_min_messages') <> 'error'`
 
-// Returns which writes were made, even if a trigger has changed the id. PostgreSQL's own count is of no use: Citus counts
-// all rows that were sent, even those whose id is taken (citusdata/citus#3377).
+// Returns the write ids of the rows that were made, which a trigger that changes the id leaves as they
+// are. PostgreSQL's own count of rows cannot be used: Citus counts all rows that were sent, even
+// those whose id is taken (citusdata/citus#3377).
 const insertFrom = (values: string, condition: string) => `
   insert into plants (${writtenList})
   select ${values}
@@ -41,36 +55,44 @@ const insertFrom = (values: string, condition: string) => `
 
 const insertOne = insertFrom(columns.map(([, type], index) => `$${index + 1}::${type}`).join(', '), areSafe)
 
-// One array for each column. In the select list they are read in step, and cost half of what functions in `from` do.
+// There is one array for each column. Functions in the select list are read in step, and cost half of
+// what they cost in the `from` clause.
 const insertMany = insertFrom(
   columns.map(([, type], index) => `unnest($${index + 2}::${type}[])`).join(', '),
   `${areSafe} and set_config('lock_timeout', $1, true) is not null`
 )
 
-// A row can be visible before it is replicated, and only a commit that writes waits for a synchronous standby. A message in
-// the log makes this transaction one that writes. Its commit follows that of the row in the log, so the standby has both.
+// A row can be visible before it is replicated, and only a transaction that writes waits for a
+// synchronous standby. A message in the write-ahead log makes this transaction one that writes. Its
+// commit comes after that of the row in the log, so when it has returned, the standby has the row.
 const waitForStandby = `pg_logical_emit_message(true, 'plant-store', '')`
 
-// Neither sends nor reads the content: a small request that names the id of a large plant would cost megabytes.
+// The content is neither sent nor read. Otherwise a small request with the id of a large plant would
+// cost megabytes.
 const find = `
   select asked.id, plants.write_id, ${waitForStandby}
   from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${settings}`
 
-// Takes the lock of the table and needs the rights that an insert does, but is not one: an insert of no rows would fire the
-// triggers that an operator has for each statement, and these may not expect it. Selects its row, as the batch does: Citus
-// refuses to plan a row of values without an id.
+// Only plans an insert. That takes the lock of the table, and needs the rights, as an insert does. An
+// insert of no rows would do so, too, but would fire an operator's triggers for each statement, which
+// may not expect it. The row is selected, as in a batch, because Citus refuses to plan `values` whose
+// id is null.
 const planInsert = `
   explain insert into plants (${writtenList}) select ${columns.map(([, type]) => `null::${type}`)}
   on conflict (id) do nothing returning write_id`
 
-/** The lines that PostgreSQL adds to the context of an error of a row: the statement below, in one line, and its block. */
+/**
+ * How many lines at the end of the context of a row's error are about the block itself: one has the
+ * statement below, which therefore must be one line, and one has the block.
+ */
 const linesOfBlock = 2
 const insertAsked = `insert into plants (${writtenList}) values (${writtenList.replaceAll(/"\w+"/g, 'asked.$&')}) on conflict (id) do nothing returning write_id into made`
 
 const own = (name: string) => `plant_store.${name}`
 
-// Inserts rows one by one, each in a subtransaction, and notes what has become of it. A cancel is caught, too: then the row is
-// the one that took too long, and the rows before it are committed. As statement_timeout acts once, no row comes after it.
+// Inserts rows one after the other, each in a subtransaction, and reports on each. A cancel is caught,
+// too: the row that it hit took too long, and the rows before it are committed. statement_timeout
+// fires only once, so the block then ends, and the rows after it are untried.
 const insertEach = `
   do $block$
   declare
@@ -112,8 +134,9 @@ const insertEach = `
 const columnNames = writtenColumns as (keyof PlantRow)[]
 
 /**
- * Returns the statement that creates plants. It returns the ids of the writes that were made. Several rows wait `lockMs` for the
- * lock of one of them. A row alone keeps no other waiting, so it waits until it is cut off.
+ * Returns the statement that creates plants, and that returns the write ids of the rows it made.
+ * Several rows wait up to `lockMs` for the lock of one of them. A single row keeps no other waiting,
+ * so it waits until the attempt is cut off.
  */
 export function createPlants(rows: readonly PlantRow[], lockMs: number) {
   const [first] = rows
@@ -127,12 +150,13 @@ export function createPlants(rows: readonly PlantRow[], lockMs: number) {
   return { name: 'create plants', text: insertMany, values: [`${lockMs}ms`, ...arrays] }
 }
 
-/** Writes a text as a literal, whatever standard_conforming_strings is. */
+/** Returns a text as an SQL literal that is safe whatever standard_conforming_strings is. */
 const literal = (text: string) => `E'${text.replaceAll(/[\\']/g, '$&$&')}'`
 
 /**
- * Returns the statements, in one message and so in one transaction, that create plants one by one within a limit. The rows
- * come as settings of the transaction, because a block has no parameters. A row waits for a lock for its share of the limit.
+ * Returns the statements that create plants one after the other within a limit. They are one message,
+ * and so one transaction. A block has no parameters, so the rows come as a setting of the
+ * transaction. Each row waits for a lock for its share of half the limit.
  */
 export function createEachPlant(rows: readonly PlantRow[], limitMs: number) {
   const made = {
@@ -146,7 +170,8 @@ export function createEachPlant(rows: readonly PlantRow[], limitMs: number) {
   )
   return {
     text: [
-      // Near the wraparound of transaction ids this fails, for all rows. In the block, it would look like a row's fault.
+      // Take a transaction id here. Near the wraparound of these ids that fails, for all rows; in the
+      // block it would look like the fault of a row.
       `select pg_current_xact_id(), ${settings}, concat(${configs.join(', ')})`,
       planInsert,
       insertEach,
@@ -155,42 +180,51 @@ export function createEachPlant(rows: readonly PlantRow[], limitMs: number) {
   }
 }
 
-/** What the block says of a row: whether it was written, or its error. */
+/** What the block reports about a row: whether it was written, or its error. */
 export type EachResult =
   | boolean
   | { code: string; constraint?: string; column?: string; table?: string; context?: string }
 
-/** Returns an error of a row as PostgreSQL reports it, with its context if the row has one of its own, as of a trigger. */
+/**
+ * Returns the error of a row in the form in which PostgreSQL reports errors. It has a context only if
+ * the row adds one, for example by a trigger.
+ */
 export function toRowError({ context = '', ...report }: Exclude<EachResult, boolean>) {
   const where = context.split('\n').slice(0, -linesOfBlock).join('\n') || undefined
   return Object.assign(new Error('a row has failed'), { severity: 'ERROR', ...report, where })
 }
 
-/** Returns the statement that finds the rows with these ids. When it has ended, the standby has what it found. */
+/**
+ * Returns the statement that finds the rows with these ids. When it has returned, a synchronous
+ * standby has the rows, too.
+ */
 export const findPlants = (ids: readonly bigint[]) => ({
   name: 'find plants',
   text: find,
   values: [ids]
 })
 
-/** Commits as a create does, without a plant: two statements in one message, and so in one transaction. */
+/** The probe: it commits as a create does, but without a plant. It is one message, one transaction. */
 export const commitNothing = { text: `${planInsert};\nselect ${waitForStandby}, ${settings}` }
 
-/** Returns a statement that needs what this one does, and only plans it. */
+/** Returns a statement that needs all that this one needs, but only plans it. */
 const planOf = (statement: ReturnType<typeof createPlants>) => ({
   ...statement,
   name: `plan to ${statement.name}`,
   text: `explain ${statement.text}`
 })
 
-/** A row to plan a statement with. */
+/** A row with which the statement for a single plant can be planned. */
 const anyRow = { id: 0n, name: '', write_id: '00000000-0000-4000-8000-000000000000' }
 
-/** Each statement, without rows or only planned: all must succeed before the service serves, and none inserts. */
+/**
+ * Each statement, without rows or only planned, so that none inserts. The start waits until all of
+ * them succeed.
+ */
 export const samples = [
   planOf(createPlants([], 25)),
   planOf(createPlants([anyRow], 25)),
-  // A busy machine must not miss the limit.
+  // The limit is long, so that a slow machine does not fail the start.
   createEachPlant([], 5_000),
   findPlants([]),
   commitNothing
