@@ -1,5 +1,5 @@
 /**
- * The statements that write and find plants. docs/architecture.md shows them in full.
+ * The statements that write and find plants. docs/architecture.md shows those of a create.
  *
  * - `createPlants` inserts the plants of a batch. It has one text for a single plant and one for
  *   several.

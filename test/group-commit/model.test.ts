@@ -175,7 +175,7 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
       : undefined
   }
 
-  /** What a careful call says of a row. */
+  /** The result of a row of an attempt with savepoints. */
   function insertOne(plant: Plant): RowResults<string>[number] {
     const met = meet([plant], 'well')
     if (met === undefined) return insert(plant)

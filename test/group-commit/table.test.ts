@@ -1,4 +1,5 @@
 /** The table: how a row is tried next after each result of an attempt that has not decided it. */
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { type Mode, modes, nextTry, type ResultKind, Row, resultKindOf } from '../../src/group-commit/row.ts'
 
@@ -91,6 +92,11 @@ t.test(
     t.equal(results(2, true), 'inconclusive,schemaMismatch,unknown,inconclusive,inconclusive,inconclusive')
   }
 )
+
+t.test('docs/architecture.md has these tables', async (t) => {
+  const page = readFileSync(new URL('../../docs/architecture.md', import.meta.url), 'utf8')
+  for (const table of [afterInsert, afterLookUp]) t.ok(page.includes(`\`\`\`text${table}\n\`\`\``), table)
+})
 
 t.test('a row has one outcome', async (t) => {
   const row = new Row({ id: 1n, bytes: 1 }, 1, () => {})
