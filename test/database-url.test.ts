@@ -1,4 +1,7 @@
-/** How a database URL is read: what each part becomes, and what is refused, in a fault that holds no part of the password. */
+/**
+ * How a database URL is read: what each part becomes, and what is refused, in a fault that holds no
+ * part of the password.
+ */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
@@ -6,11 +9,9 @@ import { parseDatabaseUrl } from '../src/database/url.ts'
 import { StartupFault } from '../src/startup-fault.ts'
 import { type Certificate, createCertificate } from './support/postgres/certificates.ts'
 
-const [authority, own, plus] = ['authority', 'own', 'plus'].map((name) => createCertificate(name)) as [
-  Certificate,
-  Certificate,
-  Certificate
-]
+const [authority, own, plus] = ['authority', 'own', 'plus'].map((name) =>
+  createCertificate(name)
+) as [Certificate, Certificate, Certificate]
 const directory = t.testdir({
   'ca.pem': `A comment\n${authority.cert}${plus.cert}`,
   'own.pem': own.cert,
@@ -32,21 +33,40 @@ const ca = `sslrootcert=${file('ca.pem')}`
 const client = `sslcert=${file('own.pem')}&sslkey=${file('own.key')}`
 /** A URL with these parameters. */
 const by = (query: string) => `postgres://gardener:thyme@db.test:5433/plants?${query}`
-const basics = { user: 'gardener', password: 'thyme', host: 'db.test', port: 5433, database: 'plants' }
-const verified = { rejectUnauthorized: true, ca: /A comment[\s\S]*-----END/, checkServerIdentity: undefined }
+const basics = {
+  user: 'gardener',
+  password: 'thyme',
+  host: 'db.test',
+  port: 5433,
+  database: 'plants'
+}
+const verified = {
+  rejectUnauthorized: true,
+  ca: /A comment[\s\S]*-----END/,
+  checkServerIdentity: undefined
+}
 const anyName = { ...verified, checkServerIdentity: Function }
 
 const read: [url: string, options: object][] = [
   ['postgres://gardener:thyme@db.test:5433/plants', basics],
   [' postgres://gardener:thyme@db.test:5433/plants\n', basics],
-  ['postgresql://db.test/other', { user: '', password: '', host: 'db.test', port: 5432, database: 'other' }],
-  ['postgres://gardener:th,y@m:e%25%2F@[::1]:7/a%20b', { password: 'th,y@m:e%/', host: '::1', port: 7 }],
+  [
+    'postgresql://db.test/other',
+    { user: '', password: '', host: 'db.test', port: 5432, database: 'other' }
+  ],
+  [
+    'postgres://gardener:th,y@m:e%25%2F@[::1]:7/a%20b',
+    { password: 'th,y@m:e%/', host: '::1', port: 7 }
+  ],
   ['postgres://db.test/a%20b', { database: 'a b' }],
   ['postgres://gardener:thyme@/plants?host=/run/pg', { ...basics, host: '/run/pg', port: 5432 }],
   ['postgres://a:b%26@/plants?host=/run/pg&port=7', { port: 7, user: 'a', password: 'b&' }],
   ['postgres://a@%2Frun%2Fpg/plants', { host: '/run/pg', port: 5432, database: 'plants' }],
   ['postgres:///plants?host=other.test&port=7', { host: 'other.test', port: 7 }],
-  [by('application_name=a+b&options=-c%20x.y%3D1'), { application_name: 'a+b', options: '-c x.y=1' }],
+  [
+    by('application_name=a+b&options=-c%20x.y%3D1'),
+    { application_name: 'a+b', options: '-c x.y=1' }
+  ],
   [by('connect_timeout=3'), { connectionTimeoutMillis: 3_000, application_name: 'plant-store' }],
   [
     'postgres://gardener:th,y@me@a:1,b,[::1]:3/plants?target_session_attrs=read-write',
@@ -66,7 +86,10 @@ const read: [url: string, options: object][] = [
   [by('sslmode=disable'), { tls: undefined }],
   [by(`sslmode=disable&${ca}`), { tls: undefined }],
   [by('sslmode=require'), { tls: { rejectUnauthorized: false } }],
-  [by('sslmode=verify-full'), { tls: { rejectUnauthorized: true, checkServerIdentity: undefined } }],
+  [
+    by('sslmode=verify-full'),
+    { tls: { rejectUnauthorized: true, checkServerIdentity: undefined } }
+  ],
   [by(`sslmode=verify-full&${ca}`), { tls: verified }],
   [by(ca), { tls: verified }],
   [by(`sslmode=require&${ca}`), { tls: anyName }],
@@ -101,15 +124,39 @@ const refused: [named: string, ...urls: string[]][] = [
   [escapes, 'postgres://gardener%0041:thyme@db.test/plants'],
   [form, 'postgres:///plants', 'postgres://gardener:thyme@/plants'],
   [form, 'postgres://a,/plants', 'postgres://,a/plants', 'postgres://a,,b/plants'],
-  [twice, 'postgres://a,b/plants?port=1', 'postgres://gardener@a,b/plants?host=c', by('host=other.test')],
-  [twice, 'postgres://gardener:1234/plants?host=/run/pg', 'postgres://gardener:thyme/plants?host=/run/pg'],
+  [
+    twice,
+    'postgres://a,b/plants?port=1',
+    'postgres://gardener@a,b/plants?host=c',
+    by('host=other.test')
+  ],
+  [
+    twice,
+    'postgres://gardener:1234/plants?host=/run/pg',
+    'postgres://gardener:thyme/plants?host=/run/pg'
+  ],
   // What follows the password is none of the host, the database or a parameter.
-  [escapes, 'postgres://gardener:th@yme/x@db.test/plants', 'postgres://gardener:th/yme@db.test/plants'],
-  [escapes, 'postgres://gardener:th@yme#x@db.test/plants', 'postgres://gardener:12?thyme@db.test/plants'],
+  [
+    escapes,
+    'postgres://gardener:th@yme/x@db.test/plants',
+    'postgres://gardener:th/yme@db.test/plants'
+  ],
+  [
+    escapes,
+    'postgres://gardener:th@yme#x@db.test/plants',
+    'postgres://gardener:12?thyme@db.test/plants'
+  ],
   [escapes, 'postgres://gardener:th@yme?x@db.test/plants'],
-  ...['ssl', 'tls', 'sslmod', 'sslMode', 'ssl-mode', 'ssl_mode', 'sslrootcerts', 'channelbinding'].map(
-    (name): [string, string] => [`has the unknown parameter ${name}`, by(`${name}=require`)]
-  ),
+  ...[
+    'ssl',
+    'tls',
+    'sslmod',
+    'sslMode',
+    'ssl-mode',
+    'ssl_mode',
+    'sslrootcerts',
+    'channelbinding'
+  ].map((name): [string, string] => [`has the unknown parameter ${name}`, by(`${name}=require`)]),
   ...['user', 'password'].map((name): [string, string] => [
     `the unknown parameter ${name};`,
     by(`${name}=thyme`)
@@ -126,7 +173,10 @@ const refused: [named: string, ...urls: string[]][] = [
   ["'/absent/ca.pem'", by('sslmode=verify-full&sslrootcert=/absent/ca.pem')],
   ...['empty.pem', 'cut.pem', 'secret.pem', 'own.key'].flatMap((name): [string, string][] => [
     [`cannot be read: '${file(name)}' has no valid certificate`, by(`sslrootcert=${file(name)}`)],
-    [`'${file(name)}' has no valid certificate`, by(`sslcert=${file(name)}&sslkey=${file('own.key')}`)]
+    [
+      `'${file(name)}' has no valid certificate`,
+      by(`sslcert=${file(name)}&sslkey=${file('own.key')}`)
+    ]
   ]),
   ...['empty.pem', 'cut.key', 'secret.pem', 'own.pem'].map((name): [string, string] => [
     `cannot be read: '${file(name)}' has no valid key`,
@@ -147,7 +197,10 @@ const refused: [named: string, ...urls: string[]][] = [
     'must set channel_binding to prefer, and sslmode to verify-full',
     ...['channel_binding=yes', 'sslmode=require&channel_binding=require'].map(by)
   ],
-  ['must set target_session_attrs to one of any, read-write, primary', by('target_session_attrs=standby')],
+  [
+    'must set target_session_attrs to one of any, read-write, primary',
+    by('target_session_attrs=standby')
+  ],
   ['must set target_session_attrs to read-write', 'postgres://a,b/plants?target_session_attrs=any'],
   ['must set connect_timeout to an integer', by('connect_timeout=soon')],
   ['must set host to a name', by('host=b,c')]
@@ -155,13 +208,16 @@ const refused: [named: string, ...urls: string[]][] = [
 
 for (const [named, ...urls] of refused)
   for (const url of urls)
-    t.test(`${url.replaceAll(directory, '')} is refused: ${named.replaceAll(directory, '')}`, async (t) => {
-      try {
-        t.fail(`it is read as ${JSON.stringify(parseDatabaseUrl(url))}`)
-      } catch (error) {
-        if (!(error instanceof StartupFault)) throw error
-        t.equal(error.faults.length, 1)
-        t.ok(error.message.includes(named), error.message)
-        t.notMatch(error.message, /thy|yme|\n/)
+    t.test(
+      `${url.replaceAll(directory, '')} is refused: ${named.replaceAll(directory, '')}`,
+      async (t) => {
+        try {
+          t.fail(`it is read as ${JSON.stringify(parseDatabaseUrl(url))}`)
+        } catch (error) {
+          if (!(error instanceof StartupFault)) throw error
+          t.equal(error.faults.length, 1)
+          t.ok(error.message.includes(named), error.message)
+          t.notMatch(error.message, /thy|yme|\n/)
+        }
       }
-    })
+    )

@@ -16,12 +16,24 @@ const codes: [codes: string, own: string, ofTrigger: string][] = [
 ]
 /** Errors whose code alone would say something else. */
 const others: [title: string, error: object, kind: string][] = [
-  ['a row that row security refuses', report('42501', { routine: 'ExecWithCheckOptions' }), 'serverFault'],
+  [
+    'a row that row security refuses',
+    report('42501', { routine: 'ExecWithCheckOptions' }),
+    'serverFault'
+  ],
   ['a rule that excludes creates', report('0A000', { routine: 'RewriteQuery' }), 'schemaMismatch'],
   ['a plan that is stale', report('0A000', { routine: 'RevalidateCachedQuery' }), 'unavailable'],
-  ["a trigger's stale plan", report('0A000', { routine: 'RevalidateCachedQuery', where }), 'retryable'],
+  [
+    "a trigger's stale plan",
+    report('0A000', { routine: 'RevalidateCachedQuery', where }),
+    'retryable'
+  ],
   ['no transaction ids left', report('54000', { routine: 'GetNewTransactionId' }), 'unavailable'],
-  ['none left, in a trigger', report('54000', { routine: 'GetNewTransactionId', where }), 'unavailable'],
+  [
+    'none left, in a trigger',
+    report('54000', { routine: 'GetNewTransactionId', where }),
+    'unavailable'
+  ],
   ['a worker that Citus has lost', report('XX000', { file: 'remote_transaction.c' }), 'unknown'],
   ['a disk of such a worker', report('58030', { file: 'connection_management.c' }), 'unknown'],
   ['an internal error elsewhere', report('XX000', { file: 'relcache.c' }), 'serverFault'],
@@ -46,8 +58,14 @@ t.test('which errors are a broken rule', async (t) => {
   t.notOk(breaksRule(report('23514')), 'no partition')
   t.ok(breaksRule(report('23514', { where })), 'a check that a trigger raises')
   const inside = `SQL statement "insert into audit"\n${where.replace('RAISE', 'SQL statement')}`
-  t.notOk(breaksRule(report('23514', { where: inside, constraint: 'rule' })), 'a check of another table')
-  t.notOk(breaksRule(report('22012', { where: where.replace('RAISE', 'assignment') })), 'an expression')
+  t.notOk(
+    breaksRule(report('23514', { where: inside, constraint: 'rule' })),
+    'a check of another table'
+  )
+  t.notOk(
+    breaksRule(report('22012', { where: where.replace('RAISE', 'assignment') })),
+    'an expression'
+  )
   for (const code of ['42P01', '42501', 'XX000', '55P03']) t.notOk(breaksRule(report(code)), code)
   t.notOk(breaksRule(report('42501', { routine: 'ExecWithCheckOptions' })), 'row security')
 })
@@ -74,10 +92,14 @@ const faults = [
   'unnamed portal with a RAISE'
 ]
 
-t.test('what a trigger raises with the code of a check is a broken rule, in any language', async (t) => {
-  for (const where of raises) t.ok(breaksRule(report('23514', { where: `${where}\nmore` })), where)
-  for (const where of faults) {
-    t.notOk(breaksRule(report('23514', { where: `${where}\n${raises[0]}` })), where)
-    t.ok(breaksRule(report('23514', { where, routine: 'exec_stmt_raise' })), 'the routine tells')
+t.test(
+  'what a trigger raises with the code of a check is a broken rule, in any language',
+  async (t) => {
+    for (const where of raises)
+      t.ok(breaksRule(report('23514', { where: `${where}\nmore` })), where)
+    for (const where of faults) {
+      t.notOk(breaksRule(report('23514', { where: `${where}\n${raises[0]}` })), where)
+      t.ok(breaksRule(report('23514', { where, routine: 'exec_stmt_raise' })), 'the routine tells')
+    }
   }
-})
+)

@@ -48,5 +48,6 @@ t.test('whole messages pass', async (t) => {
 for (const [title, bytes, says] of bad)
   t.test(`${title} is refused`, async (t) => {
     const all = Buffer.concat([message('R', 0), bytes])
-    for (let size = 1; size <= all.length; size++) t.throws(() => check(all, size), { message: says })
+    for (let size = 1; size <= all.length; size++)
+      t.throws(() => check(all, size), { message: says })
   })

@@ -53,7 +53,9 @@ t.test('other members count by what they mean, in any order and spelling', async
   const contents = meanings.map((spellings) =>
     spellings.flatMap((members) => {
       const tail = members && `,${members}`
-      return [`{"id":1,"name":"n"${tail}}`, `{${members && `${members},`}"name":"n","id":1.0}`].map(toContent)
+      return [`{"id":1,"name":"n"${tail}}`, `{${members && `${members},`}"name":"n","id":1.0}`].map(
+        toContent
+      )
     })
   )
   for (const [index, same] of contents.entries())
@@ -63,7 +65,10 @@ t.test('other members count by what they mean, in any order and spelling', async
 
 t.test('a long run of zeros in a number takes no time', async (t) => {
   const number = `0.1${'0'.repeat(900_000)}1`
-  t.not(toContent(`{"id":1,"name":"n","n":${number}}`), toContent(`{"id":1,"name":"n","n":${number}1}`))
+  t.not(
+    toContent(`{"id":1,"name":"n","n":${number}}`),
+    toContent(`{"id":1,"name":"n","n":${number}1}`)
+  )
 })
 
 t.test('a number with a long exponent takes no time', async (t) => {
@@ -110,7 +115,10 @@ const own = deriveWriteId('tester', 'a', content)
 const unkeyed = randomUUID()
 const rowOf = (caller: string, key: string, of = content) => deriveWriteId(caller, key, of)
 
-/** A create that has inserted no row; the id of the row that is there; its outcome, without and after an open attempt. */
+/**
+ * A create that has inserted no row; the id of the row that is there; its outcome, without and
+ * after an open attempt.
+ */
 const outcomes: [title: string, create: string, found: string | undefined, ...string[]][] = [
   ['no row', own, undefined, 'none', 'none'],
   ['its own row', own, own, 'replayed', 'created'],

@@ -16,25 +16,32 @@ import type { DatabaseOptions } from './url.ts'
  */
 export type Check = (client: pg.Client) => Promise<string | undefined>
 
-/** Settings of PostgreSQL, the pattern that each must match, and the rule that an operator reads. */
+/**
+ * Settings of PostgreSQL, the pattern that each must match, and the rule that an operator reads.
+ */
 const rules: readonly [name: string, good: RegExp, rule: string][] = [
   ['server_version', /^(1[5-9]|[2-9]\d)/, 'PostgreSQL must be version 15 or later'],
   // In another encoding, PostgreSQL cannot store every name unchanged.
   ['server_encoding', /^UTF8$/, "the database's encoding must be UTF8"],
   // A commit must wait for the disk, and for a synchronous standby if there is one.
-  ['synchronous_commit', /^(?!off$|local$)/, 'synchronous_commit must be remote_write, on or remote_apply'],
+  [
+    'synchronous_commit',
+    /^(?!off$|local$)/,
+    'synchronous_commit must be remote_write, on or remote_apply'
+  ],
   // If it is off, an absent tag is stored as the text NULL.
   ['array_nulls', /^on$/, 'array_nulls must be on']
 ]
 
 /**
- * Makes a check of these rules, and of whether the server accepts writes. A read-only server is worth
- * waiting for, since a failover may make it writable. A wrong setting is not.
+ * Makes a check of these rules, and of whether the server accepts writes. A read-only server is
+ * worth waiting for, since a failover may make it writable. A wrong setting is not.
  */
 const checkRules =
   (checked: typeof rules): Check =>
   async (client) => {
-    const text = 'select array(select current_setting(name) from unnest($1::text[]) as name) as found'
+    const text =
+      'select array(select current_setting(name) from unnest($1::text[]) as name) as found'
     const names = [...checked.map(([name]) => name), 'transaction_read_only']
     const { found } = (await client.query(text, [names])).rows[0]
     for (const [index, [, good, rule]] of checked.entries())
@@ -53,8 +60,8 @@ export const checkNewSession = checkRules(rules.filter(([name]) => name !== 'syn
 
 /**
  * Makes a check that never fails. It calls `warn` once, with the names of settings that are off and
- * without which a crash of the database's machine loses or damages plants. Development and tests may
- * turn them off, because that is faster.
+ * without which a crash of the database's machine loses or damages plants. Development and tests
+ * may turn them off, because that is faster.
  */
 export function warnOfCrashes(warn: (settings: string[]) => void): Check {
   let isTold = false
@@ -165,11 +172,16 @@ export async function waitForDatabase(
   const deadline = performance.now() + timeoutMs
   let told: string | undefined
   for (let options = current(); options; options = current()) {
-    const limitMs = Math.min(attemptMs.longest, Math.max(attemptMs.shortest, deadline - performance.now()))
-    const missing = await findMissing(options, Math.ceil(limitMs), checks).catch((fault: StartupFault) => {
-      if (timeoutMs < Number.POSITIVE_INFINITY) throw fault
-      return fault.message
-    })
+    const limitMs = Math.min(
+      attemptMs.longest,
+      Math.max(attemptMs.shortest, deadline - performance.now())
+    )
+    const missing = await findMissing(options, Math.ceil(limitMs), checks).catch(
+      (fault: StartupFault) => {
+        if (timeoutMs < Number.POSITIVE_INFINITY) throw fault
+        return fault.message
+      }
+    )
     if (missing === undefined) return
     if (performance.now() + retryEveryMs >= deadline) throw new StartupFault([missing])
     if (missing !== told) tell(missing)

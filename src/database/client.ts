@@ -29,8 +29,8 @@ export class Client extends pg.Client {
     target: Target,
     { readTls, ...config }: pg.ClientConfig & { readTls: () => ConnectionOptions | undefined }
   ) {
-    // `ssl` is false because the socket has TLS already. If it were undefined, the driver would read
-    // it from the environment.
+    // `ssl` is false because the socket has TLS already. If it were undefined, the driver would
+    // read it from the environment.
     super({ ...config, ...target, ssl: false, stream: () => socket })
     this.#socket = socket
     // The name may resolve to another server later, so a cancel request uses the address.
@@ -54,8 +54,8 @@ export class Client extends pg.Client {
 
   /**
    * Asks PostgreSQL to cancel the session's statement (PostgreSQL manual, "Canceling Requests in
-   * Progress"). Like libpq 17, it does so over TLS if the session has it. The request may arrive too
-   * late, and nothing tells.
+   * Progress"). Like libpq 17, it does so over TLS if the session has it. The request may arrive
+   * too late, and nothing tells.
    */
   cancelStatement(): void {
     const { processID, secretKey } = this as unknown as CancelKey

@@ -16,8 +16,8 @@ import type { DatabaseOptions } from './url.ts'
 const longestOfSeveralMs = 5_000
 
 /**
- * Opens a session within a limit of ms, which several hosts share equally. Rejects with the error of
- * the only host, or with an AggregateError of all hosts' errors.
+ * Opens a session within a limit of ms, which several hosts share equally. Rejects with the error
+ * of the only host, or with an AggregateError of all hosts' errors.
  */
 export type Connector = (limitMs: number, more?: pg.ClientConfig) => Promise<Client>
 

@@ -99,7 +99,8 @@ export class Database {
     try {
       return new Session(await this.#connect(limitMs))
     } catch (cause) {
-      for (const each of cause instanceof AggregateError ? cause.errors : [cause]) this.countError(each)
+      for (const each of cause instanceof AggregateError ? cause.errors : [cause])
+        this.countError(each)
       throw new NoConnection('there is no connection to the database', { cause })
     } finally {
       this.#waiting--
@@ -168,8 +169,9 @@ export function openDatabase(
     await waitForDatabase(() => database.options, timeoutMs, checks.start, tell)
   })
 
-  // A new URL is used only when its database passes the checks. So an operator may change a password
-  // first in the file or first in the database, and a wrong URL never replaces a right one.
+  // A new URL is used only when its database passes the checks. So an operator may change a
+  // password first in the file or first in the database, and a wrong URL never replaces a right
+  // one.
   const isBroken = followSecret('DATABASE_URL_FILE', url, app, async (text, isNewest) => {
     const next = parseDatabaseUrl(text)
     const current = () => (isNewest() ? next : undefined)

@@ -67,21 +67,23 @@ const raisedOnPurpose = /^(?=[^\n]*PL\/pgSQL)[^\n]*[^\w"$.]RAISE(?![\w"$(])/
 type Report = Partial<DatabaseError>
 
 /**
- * Returns the code of an error that PostgreSQL has reported, or undefined for an error of the driver
- * or the network. Only reported errors have a severity.
+ * Returns the code of an error that PostgreSQL has reported, or undefined for an error of the
+ * driver or the network. Only reported errors have a severity.
  */
 function codeOf(error: unknown): string | undefined {
   const { code = '', severity } = (error ?? {}) as Report
   return severity === undefined ? undefined : code
 }
 
-/** Returns whether PostgreSQL itself has reported an error, so that the session may have survived. */
+/**
+ * Returns whether PostgreSQL itself has reported an error, so that the session may have survived.
+ */
 export const isReported = (error: unknown): boolean => codeOf(error) !== undefined
 
 /**
  * Returns whether a row breaks a rule of the table, or one that a trigger enforces by an error that
- * it raises on purpose. Any other error in a trigger is its author's fault, for example if it writes
- * to another table and breaks a rule there.
+ * it raises on purpose. Any other error in a trigger is its author's fault, for example if it
+ * writes to another table and breaks a rule there.
  */
 export function breaksRule(error: unknown): boolean {
   const { where, routine } = error as Report
@@ -99,16 +101,20 @@ export function lacksPartition(error: unknown): boolean {
 }
 
 /** Returns what an error means for the rows of its statement: its kind, and the error itself. */
-export const diagnose = (error: unknown): AttemptFailure => ({ kind: kindOf(error), error: error as Error })
+export const diagnose = (error: unknown): AttemptFailure => ({
+  kind: kindOf(error),
+  error: error as Error
+})
 
 function kindOf(error: unknown): FailureKind {
   const { routine = '', where, file = '' } = error as Report
-  // Near the wraparound of transaction ids, PostgreSQL writes nothing until the operator vacuums. It
-  // reports 54000, the code of data that is too large, so only the routine tells the two apart.
+  // Near the wraparound of transaction ids, PostgreSQL writes nothing until the operator vacuums.
+  // It reports 54000, the code of data that is too large, so only the routine tells the two apart.
   if (error instanceof NoConnection || routine === 'GetNewTransactionId') return 'unavailable'
   const code = codeOf(error)
   if (code === undefined) return 'unknown'
-  const kind = kindsByRoutine[routine] ?? kindsByCode.find(([codes]) => codes.test(code))?.[1] ?? 'refused'
+  const kind =
+    kindsByRoutine[routine] ?? kindsByCode.find(([codes]) => codes.test(code))?.[1] ?? 'refused'
   if (kind === 'serverFault' && workerFiles.test(file)) return 'unknown'
   return where === undefined ? kind : (kindsInFunctions[kind] ?? kind)
 }

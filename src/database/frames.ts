@@ -12,9 +12,9 @@ const headBytes = 5
 const [errorType, noticeType] = [0x45, 0x4e]
 
 /**
- * Makes a function that is called with each chunk of a server's bytes. It throws if a message has an
- * impossible length, or if an error or a notice lacks its end: the driver would search for that end
- * for ever.
+ * Makes a function that is called with each chunk of a server's bytes. It throws if a message has
+ * an impossible length, or if an error or a notice lacks its end: the driver would search for that
+ * end for ever.
  */
 export function createFrameCheck(): (chunk: Buffer) => void {
   let type = 0
@@ -23,8 +23,8 @@ export function createFrameCheck(): (chunk: Buffer) => void {
   /** How many bytes of the message are still to come. */
   let left = 0
   /**
-   * How many zeros are at the end of the message so far. An error or a notice must end with two, and
-   * an empty one has only one, so the head counts as one.
+   * How many zeros are at the end of the message so far. An error or a notice must end with two,
+   * and an empty one has only one, so the head counts as one.
    */
   let zeros = 1
 

@@ -2,8 +2,8 @@
  * A session of the database. It runs one statement at a time within a time limit, and says whether
  * the result can be trusted and whether the session can be used again.
  *
- * When the limit has passed, the session asks the server to cancel the statement. The statement then
- * normally fails within milliseconds. If the server does not react within a grace period, the
+ * When the limit has passed, the session asks the server to cancel the statement. The statement
+ * then normally fails within milliseconds. If the server does not react within a grace period, the
  * statement is given up, and the server with all of its sessions is taken for dead.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -57,9 +57,9 @@ export class Session {
       this.#onReady(true)
     })
     client.on('error', markEnded).on('end', markEnded)
-    // PostgreSQL cannot undo a commit that waits for a synchronous standby. If it is cancelled while
-    // it waits, it succeeds with a warning (PostgreSQL manual, "Synchronous Replication"). The text
-    // of the warning is translated, so only its routine identifies it.
+    // PostgreSQL cannot undo a commit that waits for a synchronous standby. If it is cancelled
+    // while it waits, it succeeds with a warning (PostgreSQL manual, "Synchronous Replication").
+    // The text of the warning is translated, so only its routine identifies it.
     client.on('notice', ({ routine }) => {
       if (routine === 'SyncRepWaitForLSN') this.#isUnreplicated = true
     })
@@ -123,7 +123,9 @@ export class Session {
         discard: completion.discard
       }
     // The cancel request may still arrive, and would then cancel the next statement of the session.
-    return cancelSent && completion.discard === 'nothing' ? { ...completion, discard: 'session' } : completion
+    return cancelSent && completion.discard === 'nothing'
+      ? { ...completion, discard: 'session' }
+      : completion
   }
 
   /** Returns which error describes how the statement has ended, and what it makes useless. */

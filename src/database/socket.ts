@@ -26,7 +26,11 @@ const tlsRequest = Buffer.from('0000000804d2162f', 'hex')
  * is then ready for the driver's first message. Rejects with the network's error, or with an error
  * that says what the server did.
  */
-export async function openSocket(target: Target, tls: ConnectionOptions | undefined, limitMs: number) {
+export async function openSocket(
+  target: Target,
+  tls: ConnectionOptions | undefined,
+  limitMs: number
+) {
   const { host, port, address = host } = target
   let socket = host.startsWith('/')
     ? connect(`${host}/.s.PGSQL.${port}`)
@@ -71,7 +75,8 @@ async function requestTls(socket: Socket) {
   if (text === 'N') throw new Error('the server does not support TLS')
   // Refuse bytes after the answer: they are not encrypted, but would be read as if they were
   // (CVE-2021-23222).
-  if (text !== 'S') throw new Error('the server does not answer a request for TLS as PostgreSQL does')
+  if (text !== 'S')
+    throw new Error('the server does not answer a request for TLS as PostgreSQL does')
 }
 
 /**

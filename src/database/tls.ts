@@ -13,9 +13,9 @@ export const tlsParameters = ['sslmode', 'sslrootcert', 'sslcert', 'sslkey']
 const certificates = /-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----.*?(?:-----END [^\n]*|$)/gs
 
 /**
- * Returns the options of TLS, with the contents of the files, or undefined if the parameters ask for
- * no TLS. It is called for each session, as libpq does, so that files can be renewed. Throws an Error
- * that names the file, and holds nothing of its contents.
+ * Returns the options of TLS, with the contents of the files, or undefined if the parameters ask
+ * for no TLS. It is called for each session, as libpq does, so that files can be renewed. Throws an
+ * Error that names the file, and holds nothing of its contents.
  */
 export function readTls(parameters: URLSearchParams): ConnectionOptions | undefined {
   const files = ['sslrootcert', 'sslcert', 'sslkey'].map((name) => parameters.get(name))
@@ -26,7 +26,8 @@ export function readTls(parameters: URLSearchParams): ConnectionOptions | undefi
   if (typeof ssl !== 'object') return undefined
   const { ca, cert, key } = ssl
   const [caFile, certFile, keyFile] = files
-  if (ca !== undefined && !areCertificates(ca)) throw new Error(`'${caFile}' has no valid certificate`)
+  if (ca !== undefined && !areCertificates(ca))
+    throw new Error(`'${caFile}' has no valid certificate`)
   if (typeof cert === 'string' && !areCertificates(cert))
     throw new Error(`'${certFile}' has no valid certificate`)
   const ownKey = key === undefined ? undefined : tryTo(() => createPrivateKey(key))
@@ -39,11 +40,14 @@ export function readTls(parameters: URLSearchParams): ConnectionOptions | undefi
 
 /**
  * Returns whether a text consists of valid certificates, at least one. Node does not check that: it
- * takes an empty text for all public authorities, and skips a certificate that is damaged or cut off.
+ * takes an empty text for all public authorities, and skips a certificate that is damaged or cut
+ * off.
  */
 function areCertificates(text: string): boolean {
   const found = text.match(certificates) ?? []
-  return found.length > 0 && found.every((certificate) => tryTo(() => new X509Certificate(certificate)))
+  return (
+    found.length > 0 && found.every((certificate) => tryTo(() => new X509Certificate(certificate)))
+  )
 }
 
 /** Returns what a function returns, or undefined if it throws. */

@@ -13,13 +13,13 @@ export interface DatabaseOptions extends pg.ClientConfig {
   /** All hosts, in the order in which they are tried. */
   readonly hosts: readonly { host: string; port: number }[]
   /**
-   * A host on another machine that is reached without TLS although the URL does not ask for that, or
-   * undefined.
+   * A host on another machine that is reached without TLS although the URL does not ask for that,
+   * or undefined.
    */
   readonly exposedHost: string | undefined
   /**
-   * Reads the files that the URL names, again each time. Returns the options of TLS, or undefined if
-   * it asks for none. Throws an Error that names the file.
+   * Reads the files that the URL names, again each time. Returns the options of TLS, or undefined
+   * if it asks for none. Throws an Error that names the file.
    */
   readonly readTls: () => ConnectionOptions | undefined
 }
@@ -31,7 +31,10 @@ const anyText = /^[^\0]+$/s
  * that its value must match.
  */
 const parameters: Readonly<Record<string, readonly [rule: string, pattern?: RegExp]>> = {
-  sslmode: ['one of disable, require, verify-ca, verify-full', /^(disable|require|verify-(ca|full))$/],
+  sslmode: [
+    'one of disable, require, verify-ca, verify-full',
+    /^(disable|require|verify-(ca|full))$/
+  ],
   sslrootcert: ['a file; without it, the public authorities are trusted', /^(?!system$)[^\0]+$/s],
   sslcert: ['a file'],
   sslkey: ['a file'],
@@ -50,8 +53,8 @@ const escapes =
 
 const fault = (rule: string) => new StartupFault([rule])
 /**
- * Splits a URL into user and password, hosts, path, parameters, and a fragment. A database URL has no
- * fragment, so one shows that a # was not escaped.
+ * Splits a URL into user and password, hosts, path, parameters, and a fragment. A database URL has
+ * no fragment, so one shows that a # was not escaped.
  */
 const parts = /^postgres(?:ql)?:\/\/([^/?#]*@)?([^/?#\s]*)(\/[^?#]*)?(?:\?([^#]*))?(#.*)?$/s
 
@@ -61,7 +64,8 @@ const parts = /^postgres(?:ql)?:\/\/([^/?#]*@)?([^/?#\s]*)(\/[^?#]*)?(?:\?([^#]*
  * broken rule, and holds no part of the password.
  */
 export function parseDatabaseUrl(url: string): DatabaseOptions {
-  const [isUrl, credentials = '', list = '', path = '', query = '', rest] = parts.exec(url.trim()) ?? []
+  const [isUrl, credentials = '', list = '', path = '', query = '', rest] =
+    parts.exec(url.trim()) ?? []
   if (isUrl === undefined) throw fault(form)
   // An unescaped #, / or ? in the password ends it early. Stop here, because a later message would
   // quote the rest of the password as a host or a parameter.
@@ -73,7 +77,9 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
   const tls = new URLSearchParams([...given].filter(([name]) => tlsParameters.includes(name)))
   const isEncrypted = tryReadTls(tls) !== undefined
   for (const name of tlsParameters) given.delete(name)
-  const all = list.split(',').map((host) => tryParse(`postgres://${credentials}${host}${path}?${given}`))
+  const all = list
+    .split(',')
+    .map((host) => tryParse(`postgres://${credentials}${host}${path}?${given}`))
   const hosts = all.map(({ host, port }) => ({ host: host ?? '', port: Number(port || 5432) }))
   if (!hosts.every(({ host, port }) => host && port > 0 && port <= 65_535)) throw fault(form)
   const [{ user = '', password = '', database, options }] = all as [ReturnType<typeof parse>]
@@ -88,7 +94,9 @@ export function parseDatabaseUrl(url: string): DatabaseOptions {
     enableChannelBinding: values.channel_binding === 'prefer',
     connectionTimeoutMillis: Number(values.connect_timeout ?? 0) * 1_000,
     exposedHost:
-      values.sslmode || isEncrypted ? undefined : hosts.find(({ host }) => !isLocal.test(host))?.host
+      values.sslmode || isEncrypted
+        ? undefined
+        : hosts.find(({ host }) => !isLocal.test(host))?.host
   }
 }
 
@@ -101,7 +109,8 @@ function readParameters(query: string): URLSearchParams {
   const given = new URLSearchParams(query.replaceAll('+', '%2B'))
   for (const [name, value] of given) {
     const [rule, pattern = anyText] = (Object.hasOwn(parameters, name) && parameters[name]) || []
-    if (!rule) throw fault(`has the unknown parameter ${name}; docs/configuration.md lists the known ones`)
+    if (!rule)
+      throw fault(`has the unknown parameter ${name}; docs/configuration.md lists the known ones`)
     if (given.getAll(name).length > 1) throw fault(`must not set ${name} twice`)
     if (!pattern.test(value)) throw fault(`must set ${name} to ${rule}`)
   }
@@ -114,7 +123,8 @@ function checkTogether({ sslmode, sslrootcert, sslcert, sslkey, ...others }: Val
     throw fault('must not set host or port beside a host before the path')
   if (list.includes(',') && others.target_session_attrs === 'any')
     throw fault('must set target_session_attrs to read-write')
-  if (sslmode === 'verify-ca' && !sslrootcert) throw fault('must set sslrootcert for sslmode=verify-ca')
+  if (sslmode === 'verify-ca' && !sslrootcert)
+    throw fault('must set sslrootcert for sslmode=verify-ca')
   if (!sslcert !== !sslkey) throw fault('must set both sslcert and sslkey, or neither')
 }
 

@@ -1,6 +1,6 @@
 /**
- * Estimates from the batches so far how long a batch takes. From that follow the time that a new row
- * is expected to wait, and the time limits of attempts.
+ * Estimates from the batches so far how long a batch takes. From that follow the time that a new
+ * row is expected to wait, and the time limits of attempts.
  */
 import { isSingle, type Mode } from './row.ts'
 import type { Item, Limits } from './types.ts'
@@ -45,8 +45,8 @@ export class Estimate {
   }
 
   /**
-   * Learns from a batch that has committed. The fuller it was, the more it counts: only a full batch
-   * shows how long a full batch takes.
+   * Learns from a batch that has committed. The fuller it was, the more it counts: only a full
+   * batch shows how long a full batch takes.
    */
   learn(rows: readonly { readonly item: Item }[], ms: number) {
     this.#slowMs = Math.max(ms, this.#slowMs + (ms - this.#slowMs) * weights.quicker)

@@ -1,16 +1,17 @@
 /**
- * Group commit: concurrent rows share durable transactions, and each row gets an outcome of its own.
+ * Group commit: concurrent rows share durable transactions, and each row gets an outcome of its
+ * own.
  *
  * A submitted row is queued in mode `batch`. A free lane takes all rows of a mode that wait, up to
- * the limits of a batch, and runs one attempt with them; meanwhile, new rows queue for the next one.
- * So a row waits only while all lanes work, and batches grow with the load.
+ * the limits of a batch, and runs one attempt with them; meanwhile, new rows queue for the next
+ * one. So a row waits only while all lanes work, and batches grow with the load.
  *
  * An attempt has a result for each row. A result that decides the row settles it. Any other goes
- * through the table in row.ts, which says how the row is tried next: at once or after a back-off, in
- * which mode, or not at all. If a batch fails, its rows are tried again with savepoints, those that
- * share a failure again are tried one at a time, and each mode has lanes of its own, so that a bad
- * row soon endangers no others. A row that may be stored already is looked up before anything is
- * said about it.
+ * through the table in row.ts, which says how the row is tried next: at once or after a back-off,
+ * in which mode, or not at all. If a batch fails, its rows are tried again with savepoints, those
+ * that share a failure again are tried one at a time, and each mode has lanes of its own, so that a
+ * bad row soon endangers no others. A row that may be stored already is looked up before anything
+ * is said about it.
  *
  * Each row ends by its deadline: it is created, refused, or failed with an error that says whether
  * it may be stored. While the database is unavailable, no attempt begins (health.ts), and rows keep
@@ -22,10 +23,21 @@
 import { Failure } from '../failures.ts'
 import { Estimate } from './estimate.ts'
 import { backoffMs, Health } from './health.ts'
-import { isLookUp, isSingle, lanes, type Mode, modes, type ResultKind, Row, resultKindOf } from './row.ts'
+import {
+  isLookUp,
+  isSingle,
+  lanes,
+  type Mode,
+  modes,
+  type ResultKind,
+  Row,
+  resultKindOf
+} from './row.ts'
 import type { AttemptFailure, FailureKind, Item, Limits, RowResults, Store } from './types.ts'
 
-/** The part of the deadline that a new row may be expected to wait. Beyond it, many would expire. */
+/**
+ * The part of the deadline that a new row may be expected to wait. Beyond it, many would expire.
+ */
 const mostOfDeadline = 0.8
 /**
  * The error of a bad row is held back for nine times the row's age. A client that sends bad rows in
@@ -48,7 +60,9 @@ const closeCheckMs = 10
 
 /** Who is told of attempts and outages. */
 export interface Hooks {
-  /** Called after each attempt with its result: an insert or a look-up succeeded, or why it failed. */
+  /**
+   * Called after each attempt with its result: an insert or a look-up succeeded, or why it failed.
+   */
   readonly onAttempt: (rows: number, ms: number, result: 'written' | 'found' | FailureKind) => void
   /** Called when the database is down, each minute while it is, and when it is back. */
   readonly onOutage: (databaseDown: boolean, cause?: unknown) => void
@@ -133,7 +147,9 @@ export class GroupCommit<T extends Item, R extends string> {
     return promise
   }
 
-  /** Resolves when every row has its outcome and no attempt runs. Submit nothing after this call. */
+  /**
+   * Resolves when every row has its outcome and no attempt runs. Submit nothing after this call.
+   */
   async close() {
     while (this.#rows > 0 || this.#attempts > 0)
       await new Promise((resolve) => setTimeout(resolve, closeCheckMs))
@@ -170,7 +186,9 @@ export class GroupCommit<T extends Item, R extends string> {
       count++
     }
     // All lanes and all processes lock ids in the same order, so that no two of them deadlock.
-    return queue.splice(0, count).sort(({ item: a }, { item: b }) => (a.id < b.id ? -1 : Number(a.id > b.id)))
+    return queue
+      .splice(0, count)
+      .sort(({ item: a }, { item: b }) => (a.id < b.id ? -1 : Number(a.id > b.id)))
   }
 
   async #runAttempt(mode: Mode, rows: Row<T, R>[]) {
@@ -198,7 +216,11 @@ export class GroupCommit<T extends Item, R extends string> {
     this.#startAttempts()
   }
 
-  #try(mode: Mode, rows: Row<T, R>[], signal: AbortSignal): Promise<RowResults<R> | AttemptFailure> {
+  #try(
+    mode: Mode,
+    rows: Row<T, R>[],
+    signal: AbortSignal
+  ): Promise<RowResults<R> | AttemptFailure> {
     const { lockMs } = this.#estimate
     if (mode === 'batch') return this.#store.insert(rows, lockMs, signal)
     if (isLookUp(mode)) return this.#store.find(rows, lockMs, signal)
@@ -231,7 +253,13 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   /** Handles an attempt that has failed as a whole. */
-  #handleFailure(mode: Mode, rows: Row<T, R>[], failure: AttemptFailure, ms: number, isCutOff: boolean) {
+  #handleFailure(
+    mode: Mode,
+    rows: Row<T, R>[],
+    failure: AttemptFailure,
+    ms: number,
+    isCutOff: boolean
+  ) {
     this.#onAttempt(rows.length, ms, failure.kind)
     if (mode === 'batch' && isCutOff) this.#estimate.noteCutOff()
     const result = resultKindOf(failure, rows.length, isCutOff)
@@ -245,7 +273,9 @@ export class GroupCommit<T extends Item, R extends string> {
   #handleResults(mode: Mode, rows: Row<T, R>[], results: RowResults<R>, ms: number) {
     this.#onAttempt(rows.length, ms, isLookUp(mode) ? 'found' : 'written')
     // An attempt that has decided no row may have committed nothing.
-    const isCommitted = results.some((result) => typeof result === 'string' || result instanceof Error)
+    const isCommitted = results.some(
+      (result) => typeof result === 'string' || result instanceof Error
+    )
     this.#health.noteAnswer(isCommitted)
     if (mode === 'batch' && isCommitted) this.#estimate.learn(rows, ms)
     for (const [index, row] of rows.entries()) {
@@ -262,7 +292,8 @@ export class GroupCommit<T extends Item, R extends string> {
     if (row.state === 'done') return
     const [mode, when] = row.recordResult(result, error) ?? []
     if (mode === undefined) this.#failRow(row)
-    else if (when === 'afterBackoff') this.#backOff(row, backoffMs(row.backoffs), () => this.#requeue(row))
+    else if (when === 'afterBackoff')
+      this.#backOff(row, backoffMs(row.backoffs), () => this.#requeue(row))
     else this.#enqueue(row)
   }
 
@@ -276,8 +307,8 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   /**
-   * Fails a row. If its data is at fault and others may have failed with it, the error is held back,
-   * so that its client cannot make others fail all the time.
+   * Fails a row. If its data is at fault and others may have failed with it, the error is held
+   * back, so that its client cannot make others fail all the time.
    */
   #failRow(row: Row<T, R>) {
     const leftMs = row.deadline - performance.now()

@@ -3,7 +3,8 @@
  *
  * - paused: no attempt begins. A pause begins when an attempt finds the database unavailable, or
  *   when nothing has answered for a whole deadline. It ends when a probe can write, when an attempt
- *   commits, or when a probe finds a fault of which each row should be told, such as a missing table.
+ *   commits, or when a probe finds a fault of which each row should be told, such as a missing
+ *   table.
  * - down: new rows are refused, because they would expire. The database is down when nothing has
  *   answered for a whole deadline. It is up again when a server that can write answers, even if the
  *   table is locked.
@@ -18,8 +19,8 @@ const backoff = { firstMs: 20, longestMs: 1000 }
 const reminderMs = 60_000
 
 /**
- * Returns the time to wait after so many earlier back-offs: twice as long each time, with jitter, so
- * that rows and replicas do not all come back at once.
+ * Returns the time to wait after so many earlier back-offs: twice as long each time, with jitter,
+ * so that rows and replicas do not all come back at once.
  */
 export const backoffMs = (earlier: number): number =>
   Math.min(backoff.longestMs, backoff.firstMs * 2 ** earlier) * (0.5 + Math.random() / 2)
@@ -54,7 +55,9 @@ export class Health {
   #reportedAt = 0
   /** How many probes there were since the last commit. */
   #probes = 0
-  /** Set from the time at which a probe is due later until it has ended or is not needed any more. */
+  /**
+   * Set from the time at which a probe is due later until it has ended or is not needed any more.
+   */
   #timer: NodeJS.Timeout | undefined
   #probing: Promise<AttemptFailure | undefined> | undefined
 
@@ -108,7 +111,8 @@ export class Health {
       if (this.#timer !== timer) return
       // A failure that is neither unresponsive nor retryable, such as a missing table, ends the
       // pause: each row is then told of it by its own attempt.
-      if (!failure || !(isUnresponsive(failure) || failure.kind === 'retryable')) return this.#resume()
+      if (!failure || !(isUnresponsive(failure) || failure.kind === 'retryable'))
+        return this.#resume()
       this.stop()
       if (isUnresponsive(failure)) this.noteFailure(failure)
       else this.#probeLater()

@@ -7,8 +7,8 @@ import { Failure } from '../failures.ts'
 import type { AttemptFailure, Item, RowFailure } from './types.ts'
 
 /**
- * The modes of an attempt, and how many attempts of each mode may run at a time. Each mode has lanes
- * of its own, so that rows of one mode never wait for rows of another.
+ * The modes of an attempt, and how many attempts of each mode may run at a time. Each mode has
+ * lanes of its own, so that rows of one mode never wait for rows of another.
  */
 export const lanes = {
   /** All rows that wait, in one statement. The settings say how many lanes there are. */
@@ -32,7 +32,8 @@ export const lanes = {
 export type Mode = keyof typeof lanes
 export const modes = Object.keys(lanes) as Mode[]
 /** Returns whether an attempt of this mode has one row. */
-export const isSingle = (mode: Mode) => mode === 'single' || mode === 'singleSlow' || mode === 'lookUpSingle'
+export const isSingle = (mode: Mode) =>
+  mode === 'single' || mode === 'singleSlow' || mode === 'lookUpSingle'
 export const isLookUp = (mode: Mode) => mode === 'lookUp' || mode === 'lookUpSingle'
 
 /**
@@ -47,7 +48,11 @@ export type ResultKind = RowFailure['kind'] | 'absent' | 'inconclusive'
  * every row. Any other kind was caused by a single row, so with several rows it is inconclusive. A
  * cut-off is inconclusive, too: `unavailable` then means only that it had no connection yet.
  */
-export function resultKindOf({ kind }: AttemptFailure, rows: number, isCutOff: boolean): ResultKind {
+export function resultKindOf(
+  { kind }: AttemptFailure,
+  rows: number,
+  isCutOff: boolean
+): ResultKind {
   if (kind === 'schemaMismatch' || kind === 'unknown') return kind
   if (kind === 'unavailable' && !isCutOff) return kind
   return rows > 1 || isCutOff ? 'inconclusive' : kind
@@ -56,7 +61,9 @@ export function resultKindOf({ kind }: AttemptFailure, rows: number, isCutOff: b
 /** The mode of a row's next attempt. It begins at once, or when the row has backed off. */
 type NextTry = readonly [mode: Mode, when?: 'afterBackoff']
 
-/** The next attempt of a row that was slow or shared a failure. Each mode endangers fewer others. */
+/**
+ * The next attempt of a row that was slow or shared a failure. Each mode endangers fewer others.
+ */
 const fallback: Record<Mode, NextTry> = {
   batch: ['savepoints'],
   savepoints: ['single'],
@@ -108,9 +115,9 @@ export class Row<T extends Item, R> {
   readonly deadline: number
   readonly #onOutcome: (outcome: R | Error) => void
   /**
-   * A queued row waits for a lane, a running one is in an attempt, and one that is backing off waits
-   * for a timer. A row is done when its client has the outcome, even if an attempt with it still
-   * runs.
+   * A queued row waits for a lane, a running one is in an attempt, and one that is backing off
+   * waits for a timer. A row is done when its client has the outcome, even if an attempt with it
+   * still runs.
    */
   state: 'queued' | 'running' | 'backingOff' | 'done' = 'queued'
   /** The mode of the attempt that runs, or else of the next one. */

@@ -8,7 +8,9 @@ export interface Item {
   readonly bytes: number
 }
 
-/** Why a statement has failed: for all of its rows or, in an attempt with savepoints, for one row. */
+/**
+ * Why a statement has failed: for all of its rows or, in an attempt with savepoints, for one row.
+ */
 export type FailureKind =
   /**
    * The database serves no row, and has stored nothing: there is no connection, the server is
@@ -36,7 +38,9 @@ export interface AttemptFailure {
  * Why one row of an attempt with savepoints was not written. A row is `slow` if it reached the time
  * limit, and `untried` if the attempt ended before the row's turn.
  */
-export type RowFailure = AttemptFailure | { readonly kind: 'slow' | 'untried'; readonly error?: Error }
+export type RowFailure =
+  | AttemptFailure
+  | { readonly kind: 'slow' | 'untried'; readonly error?: Error }
 
 /**
  * The result of each row, in the order of the rows: the outcome of its write (a value or an Error
@@ -45,10 +49,10 @@ export type RowFailure = AttemptFailure | { readonly kind: 'slow' | 'untried'; r
 export type RowResults<R> = readonly (R | Error | RowFailure | undefined)[]
 
 /**
- * Tries rows, which are sorted by id. A row that is `mayBeStored` may have been stored by an earlier
- * attempt. The promise never rejects: it resolves with one result for each row, or with a failure of
- * the whole attempt. It must do so within two thirds of the deadline and two seconds, and soon after
- * the signal aborts, because the attempt holds its lane until then.
+ * Tries rows, which are sorted by id. A row that is `mayBeStored` may have been stored by an
+ * earlier attempt. The promise never rejects: it resolves with one result for each row, or with a
+ * failure of the whole attempt. It must do so within two thirds of the deadline and two seconds,
+ * and soon after the signal aborts, because the attempt holds its lane until then.
  */
 export type Attempt<T extends Item, R> = (
   rows: readonly { readonly item: T; readonly mayBeStored: boolean }[],
@@ -84,7 +88,9 @@ export interface Store<T extends Item, R> {
 export interface Limits {
   /** How many batches may be written at the same time. */
   readonly lanes: number
-  /** The most rows in a batch, and the most bytes. One row may be larger: it is a batch by itself. */
+  /**
+   * The most rows in a batch, and the most bytes. One row may be larger: it is a batch by itself.
+   */
   readonly batchRows: number
   readonly batchBytes: number
   /** How long a row waits for its outcome. */

@@ -57,9 +57,14 @@ const crashMessage =
   'these settings of PostgreSQL are off: a crash of its machine can lose or damage all plants; leave them off only for development and tests'
 
 /** Opens the database, and returns the store in it. Throws a StartupFault if none is configured. */
-function openStore(app: FastifyInstance, { database: url, write, STARTUP_TIMEOUT_MS: timeoutMs }: Config) {
+function openStore(
+  app: FastifyInstance,
+  { database: url, write, STARTUP_TIMEOUT_MS: timeoutMs }: Config
+) {
   if (!url)
-    throw new StartupFault(['the configuration has no database, and the application was given no store'])
+    throw new StartupFault([
+      'the configuration has no database, and the application was given no store'
+    ])
   const warn = (settings: string[]) => app.log.warn({ settings }, crashMessage)
   const checks = {
     // The checks have the order in which an operator would fix what they find.

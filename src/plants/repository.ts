@@ -1,7 +1,7 @@
 /**
  * The repository of plants, as the route sees it: one create per call. It admits a create if the
- * database serves and there is room for its caller, hands it to group commit, which writes it in one
- * transaction with others, and turns the store's errors into failures of the catalogue.
+ * database serves and there is room for its caller, hands it to group commit, which writes it in
+ * one transaction with others, and turns the store's errors into failures of the catalogue.
  */
 import { breaksRule, lacksPartition } from '../database/errors.ts'
 import { Failure } from '../failures.ts'
@@ -26,14 +26,15 @@ const bytesOfRow = 4_096
 
 /** Returns how many bytes a plant counts for: its texts as UTF-16, and 80 bytes for its ids. */
 const countBytes = (plant: NewPlant) => Object.values(plant).reduce<number>(addText, 80)
-const addText = (sum: number, value: unknown) => sum + (typeof value === 'string' ? 2 * value.length : 0)
+const addText = (sum: number, value: unknown) =>
+  sum + (typeof value === 'string' ? 2 * value.length : 0)
 
 /** The repository of plants. */
 export type PlantRepository = ReturnType<typeof createRepository>
 
 /**
- * Makes the repository. `queueRows` is how many plants may wait for their outcome; a large plant counts
- * as several.
+ * Makes the repository. `queueRows` is how many plants may wait for their outcome; a large plant
+ * counts as several.
  */
 export function createRepository(
   store: PlantStore,
@@ -65,7 +66,12 @@ export function createRepository(
     const bytes = countBytes(plant)
     const rows = Math.min(queueRows, Math.ceil(bytes / bytesOfRow))
     if (!queue.take(caller, rows)) throw new Failure('Overloaded')
-    const item = { id: plant.id, row: { ...plant, write_id: writeId }, bytes, span: tracing?.activeSpan() }
+    const item = {
+      id: plant.id,
+      row: { ...plant, write_id: writeId },
+      bytes,
+      span: tracing?.activeSpan()
+    }
     try {
       return await groupCommit.submit(item)
     } catch (error) {
@@ -78,7 +84,9 @@ export function createRepository(
   return {
     create,
     refusalFor,
-    /** How many plants wait, how many ms a new one is expected to, and whether the database is down. */
+    /**
+     * How many plants wait, how many ms a new one is expected to, and whether the database is down.
+     */
     get load() {
       return groupCommit.load
     },

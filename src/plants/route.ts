@@ -40,7 +40,8 @@ export default fp<Config>(async (app, { BASE_PATH, BODY_LIMIT_BYTES, bodyMemoryB
     (request, reply) => {
       const { body, caller, headers, bodyText } = request
       const key = parseIdempotencyKey(headers['idempotency-key'] as string)
-      const writeId = key === undefined ? randomUUID() : deriveWriteId(caller, key, contentOf(body, bodyText))
+      const writeId =
+        key === undefined ? randomUUID() : deriveWriteId(caller, key, contentOf(body, bodyText))
       // Thousands of creates may wait for seconds, so drop the text and keep only the plant.
       request.bodyText = ''
       dropUnknown(NewPlant, body)

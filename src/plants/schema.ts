@@ -1,5 +1,12 @@
 /** The types of the interface, and the check of a request's body against them. */
-import { Kind, type Static, type TObject, type TUnsafe, Type, TypeRegistry } from '@sinclair/typebox'
+import {
+  Kind,
+  type Static,
+  type TObject,
+  type TUnsafe,
+  Type,
+  TypeRegistry
+} from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
 import fp from 'fastify-plugin'
@@ -18,7 +25,10 @@ export const fieldTypes = {
     `an integer from ${lowest} to ${highest}`,
     (value: unknown) => typeof value === 'bigint' && value >= lowest && value <= highest
   ],
-  /** Unicode text that PostgreSQL can store unchanged: `text` has no U+0000, UTF-8 no lone surrogates. */
+  /**
+   * Unicode text that PostgreSQL can store unchanged: `text` has no U+0000, UTF-8 no lone
+   * surrogates.
+   */
   Text: [
     'a string without U+0000 and without lone surrogates',
     (value: unknown) => typeof value === 'string' && value.isWellFormed() && !value.includes('\0')
@@ -30,8 +40,16 @@ for (const [name, [, isGood]] of Object.entries(fieldTypes))
 /** A field's schema. The type checker demands the parts that messages and the document need. */
 type Field<T> = TUnsafe<T> & { [Kind]: keyof typeof fieldTypes; description: string }
 
-const field = <T>(kind: keyof typeof fieldTypes, about: string, type: { type: string; format?: string }) =>
-  Type.Unsafe<T>({ [Kind]: kind, description: `${about}: ${fieldTypes[kind][0]}`, ...type }) as Field<T>
+const field = <T>(
+  kind: keyof typeof fieldTypes,
+  about: string,
+  type: { type: string; format?: string }
+) =>
+  Type.Unsafe<T>({
+    [Kind]: kind,
+    description: `${about}: ${fieldTypes[kind][0]}`,
+    ...type
+  }) as Field<T>
 const Int64 = (about: string) => field<bigint>('Int64', about, { type: 'integer', format: 'int64' })
 const Text = (about: string) => field<string>('Text', about, { type: 'string' })
 
@@ -77,15 +95,17 @@ export default fp(async (app) => {
 })
 
 /**
- * Removes the members of a body that its schema does not have. TypeBox's Value.Clean is not used: it
- * keeps a member whose name is also one of Object.prototype, such as `constructor`.
+ * Removes the members of a body that its schema does not have. TypeBox's Value.Clean is not used:
+ * it keeps a member whose name is also one of Object.prototype, such as `constructor`.
  */
 export function dropUnknown({ properties }: TObject, body: object): void {
   for (const name of Object.keys(body))
     if (!Object.hasOwn(properties, name)) Reflect.deleteProperty(body, name)
 }
 
-/** Returns the Failure for the first bad value of a body. Its message names the field and its rule. */
+/**
+ * Returns the Failure for the first bad value of a body. Its message names the field and its rule.
+ */
 function toInvalidPlant({ type, path, schema }: ValueError): Failure {
   const field = path.slice(1)
   const rule = fieldTypes[schema[Kind] as keyof typeof fieldTypes]?.[0] ?? 'a JSON object'

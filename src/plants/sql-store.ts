@@ -2,11 +2,11 @@
  * The store in PostgreSQL. It runs the statements of statements.ts for group commit, and turns what
  * they return into a result for each plant:
  *
- * - `insert` returns the write ids of the rows that it made. A plant whose write id is not among them
- *   was left out, because its id is taken or a trigger dropped it.
+ * - `insert` returns the write ids of the rows that it made. A plant whose write id is not among
+ *   them was left out, because its id is taken or a trigger dropped it.
  * - `insertEach` returns for each plant whether it was made, or its error.
- * - `find` returns the write ids of the rows that are there. By them, write-id.ts tells a plant's own
- *   row from another one, and so gives the outcome.
+ * - `find` returns the write ids of the rows that are there. By them, write-id.ts tells a plant's
+ *   own row from another one, and so gives the outcome.
  *
  * If a statement fails as a whole, the kind of its error (errors.ts) says what that means for its
  * rows.
@@ -19,8 +19,8 @@ import * as sql from './statements.ts'
 import { outcomeOf, type Stored } from './write-id.ts'
 
 /**
- * What these kinds become if a single row of an attempt with savepoints has met them. They otherwise
- * hold for every row, but the other rows of this attempt were written.
+ * What these kinds become if a single row of an attempt with savepoints has met them. They
+ * otherwise hold for every row, but the other rows of this attempt were written.
  */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
   schemaMismatch: 'serverFault',
@@ -31,8 +31,8 @@ const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
 const rowsOf = (tried: readonly { readonly item: PlantItem }[]) => tried.map(({ item }) => item.row)
 
 /**
- * Makes the store over a database. A statement may wait `limitMs` for a session, and then take as long
- * again.
+ * Makes the store over a database. A statement may wait `limitMs` for a session, and then take as
+ * long again.
  */
 export function createSqlStore(database: Database, limitMs: number): PlantStore {
   /**
@@ -79,7 +79,11 @@ export function createSqlStore(database: Database, limitMs: number): PlantStore 
     find: (rows, _, signal) =>
       orFailure(async () => {
         const statement = sql.findPlants(rows.map(({ item }) => item.id))
-        const stored = await database.run<{ id: string; write_id: string }>(statement, limitMs, signal)
+        const stored = await database.run<{ id: string; write_id: string }>(
+          statement,
+          limitMs,
+          signal
+        )
         const found = new Map(stored.rows.map(({ id, write_id }) => [BigInt(id), write_id]))
         return rows.map(({ item: { id, row }, mayBeStored }) =>
           outcomeOf(row.write_id, found.get(id), mayBeStored)

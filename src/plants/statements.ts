@@ -3,7 +3,8 @@
  *
  * - `createPlants` inserts the plants of a batch. It has one text for a single plant and one for
  *   several.
- * - `createEachPlant` inserts plants one after the other, each behind a savepoint, and reports on each.
+ * - `createEachPlant` inserts plants one after the other, each behind a savepoint, and reports on
+ *   each.
  * - `findPlants` looks plants up by their ids, and waits until a standby has what it found.
  * - `commitNothing` probes whether a create could succeed.
  *
@@ -16,9 +17,14 @@ import { type fieldTypes, NewPlant } from './schema.ts'
 /** A row of the table: a plant and its write id, by which a repeat is recognised. */
 export type PlantRow = NewPlant & { readonly write_id: string }
 
-/** The SQL types of fields. Each field has a column of its name, nullable if the field is optional. */
+/**
+ * The SQL types of fields. Each field has a column of its name, nullable if the field is optional.
+ */
 const typeOf: Record<keyof typeof fieldTypes, string> = { Int64: 'bigint', Text: 'text' }
-const columns = Object.entries(NewPlant.properties).map(([name, field]) => [name, typeOf[field[Kind]]])
+const columns = Object.entries(NewPlant.properties).map(([name, field]) => [
+  name,
+  typeOf[field[Kind]]
+])
 columns.push(['write_id', 'uuid'])
 /** The columns that a create writes. */
 export const writtenColumns = columns.map(([name]) => name)
@@ -26,10 +32,10 @@ const writtenList = writtenColumns.map((name) => `"${name}"`).join(', ')
 
 const synchronousCommit = `current_setting('synchronous_commit')`
 
-// Makes the settings that a durable commit needs, for this transaction only: a pooler would lose the
-// settings of a session, or share them with others. The commit must wait for the disk and for a
-// synchronous standby. If an operator cancels the wait for the standby, a warning is the only sign of
-// it, so warnings must be sent.
+// Makes the settings that a durable commit needs, for this transaction only: a pooler would lose
+// the settings of a session, or share them with others. The commit must wait for the disk and for a
+// synchronous standby. If an operator cancels the wait for the standby, a warning is the only sign
+// of it, so warnings must be sent.
 const settings = `
   concat(
     set_config('client_min_messages', 'warning', true),
@@ -37,26 +43,30 @@ const settings = `
       case when ${synchronousCommit} in ('off', 'local') then 'on' else ${synchronousCommit} end, true)
   )`
 
-// A create only checks these settings, because making them costs PostgreSQL much of its time for one
-// plant (docs/decisions.md). If an operator or another client of a pooler has changed them, the create
-// inserts nothing. The plant is then looked up, not found, and inserted with savepoints by
+// A create only checks these settings, because making them costs PostgreSQL much of its time for
+// one plant (docs/decisions.md). If an operator or another client of a pooler has changed them, the
+// create inserts nothing. The plant is then looked up, not found, and inserted with savepoints by
 // `createEachPlant`, which makes the settings.
 const areSafe = `
-  current_setting('synchronous_commit') not in ('off', 'local') and current_setting('client_min_messages') <> 'error'`
+  current_setting('synchronous_commit') not in ('off', 'local')
+  and current_setting('client_min_messages') <> 'error'`
 
-// Returns the write ids of the rows that were made, which a trigger that changes the id leaves as they
-// are. PostgreSQL's own count of rows cannot be used: Citus counts all rows that were sent, even
-// those whose id is taken (citusdata/citus#3377).
+// Returns the write ids of the rows that were made, which a trigger that changes the id leaves as
+// they are. PostgreSQL's own count of rows cannot be used: Citus counts all rows that were sent,
+// even those whose id is taken (citusdata/citus#3377).
 const insertFrom = (values: string, condition: string) => `
   insert into plants (${writtenList})
   select ${values}
   where ${condition}
   on conflict (id) do nothing returning write_id`
 
-const insertOne = insertFrom(columns.map(([, type], index) => `$${index + 1}::${type}`).join(', '), areSafe)
+const insertOne = insertFrom(
+  columns.map(([, type], index) => `$${index + 1}::${type}`).join(', '),
+  areSafe
+)
 
-// There is one array for each column. Functions in the select list are read in step, and cost half of
-// what they cost in the `from` clause.
+// There is one array for each column. Functions in the select list are read in step, and cost half
+// of what they cost in the `from` clause.
 const insertMany = insertFrom(
   columns.map(([, type], index) => `unnest($${index + 2}::${type}[])`).join(', '),
   `${areSafe} and set_config('lock_timeout', $1, true) is not null`
@@ -67,16 +77,16 @@ const insertMany = insertFrom(
 // commit comes after that of the row in the log, so when it has returned, the standby has the row.
 const waitForStandby = `pg_logical_emit_message(true, 'plant-store', '')`
 
-// The content is neither sent nor read. Otherwise a small request with the id of a large plant would
-// cost megabytes.
+// The content is neither sent nor read. Otherwise a small request with the id of a large plant
+// would cost megabytes.
 const find = `
   select asked.id, plants.write_id, ${waitForStandby}
   from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${settings}`
 
-// Only plans an insert. That takes the lock of the table, and needs the rights, as an insert does. An
-// insert of no rows would do so, too, but would fire an operator's triggers for each statement, which
-// may not expect it. The row is selected, as in a batch, because Citus refuses to plan `values` whose
-// id is null.
+// Only plans an insert. That takes the lock of the table, and needs the rights, as an insert does.
+// An insert of no rows would do so, too, but would fire an operator's triggers for each statement,
+// which may not expect it. The row is selected, as in a batch, because Citus refuses to plan
+// `values` whose id is null.
 const planInsert = `
   explain insert into plants (${writtenList}) select ${columns.map(([, type]) => `null::${type}`)}
   on conflict (id) do nothing returning write_id`
@@ -90,9 +100,9 @@ const insertAsked = `insert into plants (${writtenList}) values (${writtenList.r
 
 const own = (name: string) => `plant_store.${name}`
 
-// Inserts rows one after the other, each in a subtransaction, and reports on each. A cancel is caught,
-// too: the row that it hit took too long, and the rows before it are committed. statement_timeout
-// fires only once, so the block then ends, and the rows after it are untried.
+// Inserts rows one after the other, each in a subtransaction, and reports on each. A cancel is
+// caught, too: the row that it hit took too long, and the rows before it are committed.
+// statement_timeout fires only once, so the block then ends, and the rows after it are untried.
 const insertEach = `
   do $block$
   declare
@@ -135,8 +145,8 @@ const columnNames = writtenColumns as (keyof PlantRow)[]
 
 /**
  * Returns the statement that creates plants, and that returns the write ids of the rows it made.
- * Several rows wait up to `lockMs` for the lock of one of them. A single row keeps no other waiting,
- * so it waits until the attempt is cut off.
+ * Several rows wait up to `lockMs` for the lock of one of them. A single row keeps no other
+ * waiting, so it waits until the attempt is cut off.
  */
 export function createPlants(rows: readonly PlantRow[], lockMs: number) {
   const [first] = rows
@@ -154,8 +164,8 @@ export function createPlants(rows: readonly PlantRow[], lockMs: number) {
 const literal = (text: string) => `E'${text.replaceAll(/[\\']/g, '$&$&')}'`
 
 /**
- * Returns the statements that create plants one after the other within a limit. They are one message,
- * and so one transaction. A block has no parameters, so the rows come as a setting of the
+ * Returns the statements that create plants one after the other within a limit. They are one
+ * message, and so one transaction. A block has no parameters, so the rows come as a setting of the
  * transaction. Each row waits for a lock for its share of half the limit.
  */
 export function createEachPlant(rows: readonly PlantRow[], limitMs: number) {
@@ -163,15 +173,17 @@ export function createEachPlant(rows: readonly PlantRow[], limitMs: number) {
     statement_timeout: `${limitMs}ms`,
     lock_timeout: `${Math.ceil(limitMs / 2 / Math.max(1, rows.length))}ms`,
     [own('soft_limit')]: `${Math.ceil(limitMs / 2)}ms`,
-    [own('rows')]: JSON.stringify(rows, (_, value) => (typeof value === 'bigint' ? `${value}` : value))
+    [own('rows')]: JSON.stringify(rows, (_, value) =>
+      typeof value === 'bigint' ? `${value}` : value
+    )
   }
   const configs = Object.entries(made).map(
     ([name, value]) => `set_config('${name}', ${literal(value)}, true)`
   )
   return {
     text: [
-      // Take a transaction id here. Near the wraparound of these ids that fails, for all rows; in the
-      // block it would look like the fault of a row.
+      // Take a transaction id here. Near the wraparound of these ids that fails, for all rows; in
+      // the block it would look like the fault of a row.
       `select pg_current_xact_id(), ${settings}, concat(${configs.join(', ')})`,
       planInsert,
       insertEach,
@@ -186,8 +198,8 @@ export type EachResult =
   | { code: string; constraint?: string; column?: string; table?: string; context?: string }
 
 /**
- * Returns the error of a row in the form in which PostgreSQL reports errors. It has a context only if
- * the row adds one, for example by a trigger.
+ * Returns the error of a row in the form in which PostgreSQL reports errors. It has a context only
+ * if the row adds one, for example by a trigger.
  */
 export function toRowError({ context = '', ...report }: Exclude<EachResult, boolean>) {
   const where = context.split('\n').slice(0, -linesOfBlock).join('\n') || undefined
@@ -204,7 +216,9 @@ export const findPlants = (ids: readonly bigint[]) => ({
   values: [ids]
 })
 
-/** The probe: it commits as a create does, but without a plant. It is one message, one transaction. */
+/**
+ * The probe: it commits as a create does, but without a plant. It is one message, one transaction.
+ */
 export const commitNothing = { text: `${planInsert};\nselect ${waitForStandby}, ${settings}` }
 
 /** Returns a statement that needs all that this one needs, but only plans it. */

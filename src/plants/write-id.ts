@@ -26,9 +26,9 @@ const toLiteral = (value: unknown) =>
 
 /**
  * Returns the content of a create with an Idempotency-Key, as a text that is equal for bodies that
- * mean the same. All members count, whether this release knows them or not: while two releases serve
- * one table, both must recognise the same request. `body` is a valid NewPlant that still has all of
- * its members, and `text` is its JSON.
+ * mean the same. All members count, whether this release knows them or not: while two releases
+ * serve one table, both must recognise the same request. `body` is a valid NewPlant that still has
+ * all of its members, and `text` is its JSON.
  */
 export function contentOf(body: NewPlant, text: string): string {
   const first = firstMembers
@@ -53,8 +53,8 @@ export function deriveWriteId(caller: string, key: string, content: string): str
 }
 
 /**
- * Returns the part of a write id that depends only on the caller and the key, or undefined if the id
- * is random, which its version, 4, shows.
+ * Returns the part of a write id that depends only on the caller and the key, or undefined if the
+ * id is random, which its version, 4, shows.
  */
 export const keyPartOf = (writeId: string): string | undefined => /^.{8}-.{4}-8/.exec(writeId)?.[0]
 
@@ -69,5 +69,7 @@ export function outcomeOf(writeId: string, found: string | undefined, mayBeStore
   // The row is the create's own. If an earlier attempt of the same request may have stored it, the
   // client is told that the plant was created, and not that the request was a repeat.
   if (found === writeId) return keyPart === undefined || mayBeStored ? 'created' : 'replayed'
-  return new Failure(keyPart !== undefined && keyPart === keyPartOf(found) ? 'ReusedKey' : 'DuplicatePlant')
+  return new Failure(
+    keyPart !== undefined && keyPart === keyPartOf(found) ? 'ReusedKey' : 'DuplicatePlant'
+  )
 }

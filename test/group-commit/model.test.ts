@@ -1,12 +1,18 @@
 /**
- * One randomized, seeded test of group commit, in virtual time over a scripted store. It judges outcomes only, and shrinks
- * what fails. MODEL_SEED repeats a run, MODEL_RUNS makes more scenarios.
+ * One randomized, seeded test of group commit, in virtual time over a scripted store. It judges
+ * outcomes only, and shrinks what fails. MODEL_SEED repeats a run, MODEL_RUNS makes more scenarios.
  */
 import fc from 'fast-check'
 import t from 'tap'
 import { Failure } from '../../src/failures.ts'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import type { AttemptFailure, FailureKind, Limits, RowResults, Store } from '../../src/group-commit/types.ts'
+import type {
+  AttemptFailure,
+  FailureKind,
+  Limits,
+  RowResults,
+  Store
+} from '../../src/group-commit/types.ts'
 import { installVirtualTime } from '../support/virtual-time.ts'
 
 interface Plant {
@@ -29,7 +35,10 @@ interface Call {
   wasTried: boolean
 }
 
-/** How an attempt goes: its connection may break before or after the commit, which may come late, too; or it fails. */
+/**
+ * How an attempt goes: its connection may break before or after the commit, which may come late,
+ * too; or it fails.
+ */
 interface Weather {
   ms: number
   kind:
@@ -57,7 +66,10 @@ const limits: fc.Arbitrary<Limits> = fc.record({
   deadlineMs: fc.integer({ min: 50, max: 1000 })
 })
 
-const id = fc.oneof(fc.bigInt({ min: 0n, max: 3n }), fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }))
+const id = fc.oneof(
+  fc.bigInt({ min: 0n, max: 3n }),
+  fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
+)
 
 const arrivalOf = (content: fc.Arbitrary<string>) =>
   fc.record({
@@ -87,9 +99,16 @@ const weather: fc.Arbitrary<Weather> = fc.record({
 })
 
 /** An id that another transaction holds for a while. */
-const lock = fc.record({ id: fc.bigInt({ min: 0n, max: 3n }), from: fc.nat(1000), ms: fc.nat(3000) })
+const lock = fc.record({
+  id: fc.bigInt({ min: 0n, max: 3n }),
+  from: fc.nat(1000),
+  ms: fc.nat(3000)
+})
 const outage = fc.record({ from: fc.nat(300), ms: fc.integer({ min: 500, max: 6000 }) })
-const random = fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), { minLength: 1, maxLength: 5 })
+const random = fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), {
+  minLength: 1,
+  maxLength: 5
+})
 
 const anything = fc.record({
   isCalm: fc.constant(false),
@@ -117,9 +136,20 @@ const calmWeather: fc.Arbitrary<Weather> = fc.record({
   missing: fc.constant(false)
 })
 
-const calmContent = fc.constantFrom(...good, ...good, 'bad', 'serverFault', 'retryable', 'endless', 'torn')
+const calmContent = fc.constantFrom(
+  ...good,
+  ...good,
+  'bad',
+  'serverFault',
+  'retryable',
+  'endless',
+  'torn'
+)
 
-/** A database that soon serves, and a deadline that is long enough: whoever is not at fault is stored. */
+/**
+ * A database that soon serves, and a deadline that is long enough: whoever is not at fault is
+ * stored.
+ */
 const calm = fc.record({
   isCalm: fc.constant(true),
   limits: limits.map((some) => ({ ...some, deadlineMs: 10_000 })),
@@ -139,8 +169,14 @@ function check(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(what)
 }
 
-/** A table that is written as the scenario says. `onAttempt` gets the rows of each insert that begins. */
-function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (row: Plant) => void) {
+/**
+ * A table that is written as the scenario says. `onAttempt` gets the rows of each insert that
+ * begins.
+ */
+function createStore(
+  { weathers, outage, locks, limits }: Scenario,
+  onAttempt: (row: Plant) => void
+) {
   const table = new Map<bigint, Plant>()
   let attempts = 0
   let lastSignOfLife = Number.NEGATIVE_INFINITY
@@ -186,7 +222,9 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
   function insertEach(plants: Plant[], most: number) {
     const last = plants.findIndex(({ content }) => content === 'endless')
     const tried = Math.min(last < 0 ? plants.length : last + 1, most)
-    return plants.map((plant, index) => (index < tried ? insertOne(plant) : { kind: 'untried' as const }))
+    return plants.map((plant, index) =>
+      index < tried ? insertOne(plant) : { kind: 'untried' as const }
+    )
   }
 
   async function attempt(
@@ -201,12 +239,14 @@ function createStore({ weathers, outage, locks, limits }: Scenario, onAttempt: (
     const { ms, kind, missing } = weathers[attempts++] ?? { ms: 1, kind: 'well', missing: false }
     const isEndless = mode === 'insert' && plants.some(({ content }) => content === 'endless')
     await new Promise<void>((resolve) => {
-      // What never ends is ended by the store's own limit, or cut off, unless the connection hangs as well.
+      // What never ends is ended by the store's own limit, or cut off, unless the connection hangs
+      // as well.
       setTimeout(resolve, isEndless || kind.startsWith('hang') ? limits.deadlineMs / 3 : ms)
       signal.addEventListener('abort', () => setTimeout(resolve, cancelMs))
     })
     if (kind === 'before' || kind === 'hangBefore' || isUnavailable()) return fail('unavailable')
-    if (kind === 'late' && !isFind && !meet(plants, kind)) setTimeout(() => plants.map(insert), lateMs)
+    if (kind === 'late' && !isFind && !meet(plants, kind))
+      setTimeout(() => plants.map(insert), lateMs)
     if (kind === 'late') return fail('unknown')
     const hasResult = !kind.endsWith('fter')
     if (hasResult && kind !== 'blind' && !signal.aborted) lastSignOfLife = performance.now()
@@ -249,7 +289,10 @@ async function play(given: Scenario, { moveTo, endTurn }: ReturnType<typeof inst
   const store = createStore(given, ({ call }) => {
     ;(calls[call] as Call).wasTried = true
   })
-  const group = new GroupCommit<Plant, string>(store, given.limits, { onAttempt() {}, onOutage() {} })
+  const group = new GroupCommit<Plant, string>(store, given.limits, {
+    onAttempt() {},
+    onOutage() {}
+  })
 
   function submit({ id, bytes, key, content }: Scenario['arrivals'][number]) {
     const number = calls.length
@@ -285,37 +328,52 @@ async function play(given: Scenario, { moveTo, endTurn }: ReturnType<typeof inst
 }
 
 /** What each outcome promises of the table at the end. */
-function judge(call: Call, calls: Call[], table: Map<bigint, Plant>, { limits, isCalm, outage }: Scenario) {
+function judge(
+  call: Call,
+  calls: Call[],
+  table: Map<bigint, Plant>,
+  { limits, isCalm, outage }: Scenario
+) {
   const { plant, at, outcomes, endedAt, wasTried } = call
   const there = table.get(plant.id)
   const isSame = there?.writeId === plant.writeId
   const isStored = there?.call === plant.call
   // Who has the id of such a row waits behind it.
   const isBehind = calls.some(
-    ({ plant: { id, content } }) => id === plant.id && ['retryable', 'endless', 'torn'].includes(content)
+    ({ plant: { id, content } }) =>
+      id === plant.id && ['retryable', 'endless', 'torn'].includes(content)
   )
   const isAtFault = isBehind || !['fern', 'moss'].includes(plant.content)
   const [outcome] = outcomes
   check(outcome !== undefined && outcomes.length === 1, `a call has ${outcomes.length} outcomes`)
   check(endedAt <= at + limits.deadlineMs, 'its outcome comes after the deadline')
-  if (outcome === 'created') check(isSame && there.content === plant.content, 'created, and not stored')
-  else if (outcome === 'duplicate') check(there !== undefined && !isSame, 'its own row is a duplicate')
+  if (outcome === 'created')
+    check(isSame && there.content === plant.content, 'created, and not stored')
+  else if (outcome === 'duplicate')
+    check(there !== undefined && !isSame, 'its own row is a duplicate')
   else if (outcome === 'conflict') check(isSame && there.content !== plant.content, 'no conflict')
   else if (outcome === 'OutcomeUnknown') check(wasTried, 'unknown, and never tried')
   else check(!isStored, `${outcome}, and stored`)
-  if (outcome === 'refused') check(['bad', 'once'].includes(plant.content), 'refused without a fault')
+  if (outcome === 'refused')
+    check(['bad', 'once'].includes(plant.content), 'refused without a fault')
   if (plant.content === 'once' && isSame && there.content === 'once' && there.call < plant.call)
     check(outcome !== 'refused', 'a repeated request is refused')
   if (outcome === 'Overloaded') check(call.before > 0, 'refused as full, and nobody waits')
   if (outcome === 'Unavailable') {
-    check(at - call.lastSignOfLife >= limits.deadlineMs, 'refused as unavailable, and the database serves')
+    check(
+      at - call.lastSignOfLife >= limits.deadlineMs,
+      'refused as unavailable, and the database serves'
+    )
     check(
       outage !== null && at < outage.from + outage.ms + 5_000,
       'refused as unavailable long after the outage'
     )
   }
   if (isCalm && !isAtFault)
-    check(['created', 'duplicate', 'conflict'].includes(outcome), `${outcome}, and the database serves`)
+    check(
+      ['created', 'duplicate', 'conflict'].includes(outcome),
+      `${outcome}, and the database serves`
+    )
 }
 
 const seed = Number(process.env.MODEL_SEED ?? Date.now() % 2 ** 31)

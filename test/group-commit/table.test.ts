@@ -1,7 +1,14 @@
 /** The table: how a row is tried next after each result of an attempt that has not decided it. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { type Mode, modes, nextTry, type ResultKind, Row, resultKindOf } from '../../src/group-commit/row.ts'
+import {
+  type Mode,
+  modes,
+  nextTry,
+  type ResultKind,
+  Row,
+  resultKindOf
+} from '../../src/group-commit/row.ts'
 
 /** After an attempt to insert, in each mode; `~` stands for a back-off before it. */
 const afterInsert = `
@@ -33,7 +40,8 @@ const afterLookUp = `
 
 const facts = { insertMode: 'batch', mayBeStored: false, refusal: undefined } as const
 
-const write = (next: ReturnType<typeof nextTry>) => (next ? `${next[0]}${next[1] ? '~' : ''}` : 'fails')
+const write = (next: ReturnType<typeof nextTry>) =>
+  next ? `${next[0]}${next[1] ? '~' : ''}` : 'fails'
 const cells = (line: string) => line.match(/\w+~?/g) ?? []
 
 t.test('how a row is tried next, by the mode and the result of its attempt', async (t) => {
@@ -61,7 +69,8 @@ t.test('how a row is tried next, by the mode and the result of its attempt', asy
 })
 
 t.test('a row that a look-up has not found is inserted with fewer others each time', async (t) => {
-  const afterwards = (insertMode: Mode) => write(nextTry({ ...facts, mode: 'lookUp', insertMode }, 'absent'))
+  const afterwards = (insertMode: Mode) =>
+    write(nextTry({ ...facts, mode: 'lookUp', insertMode }, 'absent'))
   t.strictSame((['batch', 'savepoints', 'retry'] as const).map(afterwards), [
     'savepoints',
     'single',
@@ -72,7 +81,8 @@ t.test('a row that a look-up has not found is inserted with fewer others each ti
 t.test(
   'a row fails if a look-up does not find it and it was refused, or left out of a single insert',
   async (t) => {
-    const notFound = (more: object) => write(nextTry({ ...facts, mode: 'lookUp', ...more }, 'absent'))
+    const notFound = (more: object) =>
+      write(nextTry({ ...facts, mode: 'lookUp', ...more }, 'absent'))
     t.equal(notFound({ refusal: new Error() }), 'fails')
     t.equal(notFound({ refusal: new Error(), mayBeStored: true }), 'fails')
     t.equal(notFound({ insertMode: 'single' }), 'fails')
@@ -83,19 +93,36 @@ t.test(
 t.test(
   'a failure of several rows is inconclusive for each, unless its kind holds for every row',
   async (t) => {
-    const kinds = ['unavailable', 'schemaMismatch', 'unknown', 'retryable', 'serverFault', 'refused'] as const
+    const kinds = [
+      'unavailable',
+      'schemaMismatch',
+      'unknown',
+      'retryable',
+      'serverFault',
+      'refused'
+    ] as const
     const results = (rows: number, isCutOff: boolean) =>
       kinds.map((kind) => resultKindOf({ kind, error: new Error(kind) }, rows, isCutOff)).join()
     t.equal(results(1, false), 'unavailable,schemaMismatch,unknown,retryable,serverFault,refused')
-    t.equal(results(2, false), 'unavailable,schemaMismatch,unknown,inconclusive,inconclusive,inconclusive')
-    t.equal(results(1, true), 'inconclusive,schemaMismatch,unknown,inconclusive,inconclusive,inconclusive')
-    t.equal(results(2, true), 'inconclusive,schemaMismatch,unknown,inconclusive,inconclusive,inconclusive')
+    t.equal(
+      results(2, false),
+      'unavailable,schemaMismatch,unknown,inconclusive,inconclusive,inconclusive'
+    )
+    t.equal(
+      results(1, true),
+      'inconclusive,schemaMismatch,unknown,inconclusive,inconclusive,inconclusive'
+    )
+    t.equal(
+      results(2, true),
+      'inconclusive,schemaMismatch,unknown,inconclusive,inconclusive,inconclusive'
+    )
   }
 )
 
 t.test('docs/architecture.md has these tables', async (t) => {
   const page = readFileSync(new URL('../../docs/architecture.md', import.meta.url), 'utf8')
-  for (const table of [afterInsert, afterLookUp]) t.ok(page.includes(`\`\`\`text${table}\n\`\`\``), table)
+  for (const table of [afterInsert, afterLookUp])
+    t.ok(page.includes(`\`\`\`text${table}\n\`\`\``), table)
 })
 
 t.test('a row has one outcome', async (t) => {
