@@ -1,6 +1,5 @@
 /**
- * Group commit: concurrent rows share durable transactions, and each row gets an outcome of its
- * own.
+ * Group commit. Concurrent rows share durable transactions, and each gets an outcome of its own.
  *
  * A submitted row is queued in mode `batch`. A free lane takes all rows of a mode that wait, up to
  * the limits of a batch, and runs one attempt with them; meanwhile, new rows queue for the next
@@ -9,9 +8,9 @@
  * An attempt has a result for each row. A result that decides the row settles it. Any other goes
  * through the table in row.ts, which says how the row is tried next: at once or after a back-off,
  * in which mode, or not at all. If a batch fails, its rows are tried again with savepoints, those
- * that share a failure again are tried one at a time, and each mode has lanes of its own, so that a
- * bad row soon endangers no others. A row that may be stored already is looked up before anything
- * is said about it.
+ * that share a failure again are tried one at a time, and each mode has lanes of its own. So a bad
+ * row soon fails by itself. A row that may be stored already is looked up before its client is told
+ * anything.
  *
  * Each row ends by its deadline: it is created, refused, or failed with an error that says whether
  * it may be stored. While the database is unavailable, no attempt begins (health.ts), and rows keep
