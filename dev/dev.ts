@@ -3,21 +3,18 @@
  * Its data and token stay in .data, or in the directory that the argument names.
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { watch } from 'node:fs'
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import pretty from 'pino-pretty'
 import { type Server, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
+import { claim, database, directoryOf, root, tokenFile } from './data.ts'
 
-const root = join(import.meta.dirname, '..')
-const directory = resolve(process.argv[2] ?? join(root, '.data'))
-const database = 'plants'
+const directory = directoryOf(process.argv[2])
 
 const env: NodeJS.ProcessEnv = {
   HOST: '127.0.0.1',
@@ -131,7 +128,7 @@ async function chooseToken(): Promise<string | undefined> {
     const entries = env.AUTH_TOKENS.split(',').map((entry) => entry.trim().split(':'))
     return entries.find(({ length }) => length <= 2)?.at(-1)
   }
-  const file = join(directory, 'token')
+  const file = tokenFile(directory)
   const made = await readFile(file, 'utf8').catch(async () => {
     const fresh = randomBytes(24).toString('base64url')
     await writeFile(file, fresh, { mode: 0o600 })
@@ -145,24 +142,6 @@ async function createDatabase(server: Server) {
   const url = server.url('postgres')
   const [existing] = await query(url, 'select from pg_database where datname = $1', [database])
   if (existing === undefined) await query(url, `create database ${database}`)
-}
-
-/** Returns whether the directory is this process's own, until it ends: it holds a socket of the directory's name. */
-async function claim(directory: string): Promise<boolean> {
-  // Not in the directory: a socket's path has at most 107 bytes, and some file systems have no sockets.
-  const path = join(tmpdir(), `plant-store-${hash('sha256', directory).slice(0, 16)}`)
-  const socket = connect(path)
-  const isHeld = await once(socket, 'connect').then(
-    () => true,
-    () => false
-  )
-  socket.destroy()
-  if (isHeld) return false
-  await rm(path, { force: true }) // what a killed process has left
-  createServer((socket) => socket.destroy())
-    .listen(path)
-    .unref()
-  return true
 }
 
 function giveUp(reason: string): never {
