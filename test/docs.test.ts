@@ -159,3 +159,9 @@ t.test('the pages name all failures, fields and settings, and no others', async 
     []
   )
 })
+
+t.test('CONTRIBUTING.md explains each script of package.json, and no others', async (t) => {
+  const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
+  const explained = await namesIn('CONTRIBUTING.md', /^\|`npm (?:run )?([\w:]+)`\|/gm)
+  t.strictSame(explained, Object.keys(scripts).sort())
+})
