@@ -1,9 +1,8 @@
 /** What the profile backup promises: a lost disk costs seconds, and a time in the past can be restored. */
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { commandsOf } from '../../support/pages.ts'
 import { createPlant } from '../../support/post.ts'
-import { root } from '../../support/process.ts'
 import { copyStack, docker, makeDirectory } from '../../support/stack.ts'
 
 const disk = await makeDirectory(t)
@@ -25,13 +24,11 @@ await stack.start('--wait')
 
 /** Loses the database and restores it by the page's lines: all that was received, or as it was at this time. */
 async function restore(time = '') {
-  const page = readFileSync(join(root, 'docs/compose.md'), 'utf8').split('**To restore**')[1] ?? ''
-  const lines = page.match(/(?:^ {4}.*\n)+/m)?.[0].split('\n') ?? []
-  const [list = '', empty = '', all = '', until = ''] = lines.map((line) =>
-    line.replace('/var/backups/plant-store', join(disk, 'backup'))
+  const [list = '', stop = '', empty = '', all = '', until = ''] = commandsOf('compose.md', 'Restore').map(
+    (line) => line.replace('/var/backups/plant-store', join(disk, 'backup'))
   )
   await stack.play(list)
-  await stack.play([empty, time ? until.replace(/'[^']*'/, `'${time}'`) : all].join('\n'))
+  await stack.play([stop, empty, time ? until.replace(/'[^']*'/, `'${time}'`) : all].join('\n'))
   await stack.compose('up', '--detach', '--wait', 'balancer')
 }
 

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import { commandsOf } from '../../support/pages.ts'
 import { createPlant } from '../../support/post.ts'
 import { root } from '../../support/process.ts'
 import { copyStack, docker, inspect } from '../../support/stack.ts'
@@ -103,8 +104,7 @@ t.test('scaled and updated under load, as docs/compose.md says: no client fails'
   await stack.compose('up', '--detach', '--wait')
   const first = await stack.running('api')
   t.equal(first.length, 3)
-  const page = readFileSync(join(root, 'docs/compose.md'), 'utf8').split('\n## Update\n')[1] ?? ''
-  const [lines = ''] = page.match(/(?:^ {4}.*\n)+/m) ?? []
+  const lines = commandsOf('compose.md', 'Update').join('\n')
   t.match(lines, '--scale api=')
   await writeFile(join(stack.cwd, 'src/server.ts'), '\n// Another image.\n', { flag: 'a' })
   await stack.play(lines)
@@ -133,11 +133,10 @@ t.test(
   'the passwords are rotated under load, and the database and a replica are restarted: no client fails',
   async (t) => {
     const load = await stack.startClients(t)
-    const page = readFileSync(join(root, 'docs/compose.md'), 'utf8')
     const [replica = ''] = await stack.running('api')
     const readUrl = () => docker(['exec', replica, 'cat', '/run/secrets/database-url'])
     const before = await readUrl()
-    await stack.play(/^ {4}.*setup --rotate.*$/m.exec(page)?.[0] as string)
+    await stack.play(commandsOf('compose.md', 'Rotate the passwords').join('\n'))
     t.not(await readUrl(), before)
     await stack.compose('restart', 'db')
     await docker(['restart', '--time=120', replica])
@@ -174,15 +173,12 @@ t.test(
         /\$\{?COMPOSE_PROJECT_NAME|docker volume rm/,
         page
       )
-    const section = readFileSync(join(root, 'docs/compose.md'), 'utf8')
-      .split('\n## PostgreSQL\n')[1]
-      ?.split('\n## ')[0]
-    const [dump = '', restore = ''] = section?.match(/(?:^ {4}.*\n)+/gm) ?? []
-    t.match(dump, '-delete')
+    const lines = commandsOf('compose.md', 'A major version').join('\n')
+    t.match(lines, '-delete')
     const create = async (id: number) => createPlant(stack.url, await stack.token(), { id, name: 'Fern' })
     t.equal(await create(-3), '200 {"name":"Fern"}')
     const before = await stack.plants()
-    await stack.play(`unset COMPOSE_PROJECT_NAME\n${dump}${restore}`)
+    await stack.play(`unset COMPOSE_PROJECT_NAME\n${lines}`)
     t.strictSame(await stack.plants(), before)
     t.equal(await create(-4), '200 {"name":"Fern"}')
   }

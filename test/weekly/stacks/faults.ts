@@ -1,10 +1,10 @@
 /** A stack of deploy/, struck by faults under load. */
-import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { judgeHistory } from '../../support/histories/judge.ts'
 import type { Operation } from '../../support/histories/rivals.ts'
+import { commandsOf } from '../../support/pages.ts'
 import { root } from '../../support/process.ts'
 import { docker, openStack, type Stack } from '../../support/stack.ts'
 import { until } from '../../support/until.ts'
@@ -60,15 +60,15 @@ export const kill = (stack: Stack, service: string, index?: number) =>
 export const start = (stack: Stack, service: string, index?: number) =>
   docker(['start', stack.container(service, index)])
 
-/** The line of docs/compose.md that rotates the passwords of the database. */
-const rotate = /^ {4}.*setup --rotate.*$/m.exec(readFileSync(join(root, 'docs/compose.md'), 'utf8'))?.[0]
+/** The commands of docs/compose.md that rotate the passwords of the database. */
+const rotate = commandsOf('compose.md', 'Rotate the passwords').join('\n')
 
 /** Faults that any service of a stack can have. */
 export const faultsOf = (stack: Stack) => ({
   rotated: (service: string): Fault => ({
     name: `the passwords are rotated, and ${service} is restarted`,
     async strike() {
-      await stack.play(rotate as string)
+      await stack.play(rotate)
       await docker(['restart', '--time=120', stack.container(service)])
     }
   }),
