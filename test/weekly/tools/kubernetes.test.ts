@@ -170,7 +170,8 @@ t.test('the limits of the Ingress example are those of haproxy.cfg', async (t) =
 t.test('kustomize adds the tokens of service accounts, as their page says', async (t) => {
   if (spawnSync('kubectl', ['version', '--client']).status !== 0)
     return t.pass('no kubectl here', { skip: true })
-  const [, snippet = ''] = /```yaml\n(.+?)```/s.exec(read('docs/identity-provider.md')) ?? []
+  const [, indented = ''] = /```yaml\n(.+?)```/s.exec(read('docs/identity-provider.md')) ?? []
+  const snippet = indented.replaceAll(/^ {3}/gm, '')
   const cwd = t.testdir({ 'keys.json': '{}' })
   const base = relative(cwd, join(root, 'deploy/kubernetes'))
   const overlay = `resources: [${base}]\n${snippet.replace('PATH/deploy/kubernetes', base)}`
