@@ -62,7 +62,7 @@ export function resultKindOf(
 type NextTry = readonly [mode: Mode, when?: 'afterBackoff']
 
 /**
- * The next attempt of a row that was slow or shared a failure. Each mode endangers fewer others.
+ * The next attempt of a row that was slow or shared a failure. Each mode can fail fewer other rows.
  */
 const fallback: Record<Mode, NextTry> = {
   batch: ['savepoints'],
@@ -115,9 +115,10 @@ export class Row<T extends Item, R> {
   readonly deadline: number
   readonly #onOutcome: (outcome: R | Error) => void
   /**
-   * A queued row waits for a lane, a running one is in an attempt, and one that is backing off
-   * waits for a timer. A row is done when its client has the outcome, even if an attempt with it
-   * still runs.
+   * A queued row waits for a lane, and a running one is in an attempt. One that is backing off
+   * waits for a timer: until it is tried again, or until its client is told of an error that is
+   * held back. A row is done when its client has the outcome, even if an attempt with it still
+   * runs.
    */
   state: 'queued' | 'running' | 'backingOff' | 'done' = 'queued'
   /** The mode of the attempt that runs, or else of the next one. */
