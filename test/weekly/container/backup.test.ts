@@ -4,6 +4,7 @@ import t from 'tap'
 import { commandsOf } from '../../support/pages.ts'
 import { createPlant } from '../../support/post.ts'
 import { copyStack, docker, makeDirectory } from '../../support/stack.ts'
+import { until } from '../../support/until.ts'
 
 const disk = await makeDirectory(t)
 // As docs/compose.md has it; the container's user owns the directory.
@@ -31,6 +32,14 @@ async function restore(time = '') {
   await stack.play([stop, empty, time ? until.replace(/'[^']*'/, `'${time}'`) : all].join('\n'))
   await stack.compose('up', '--detach', '--wait', 'balancer')
 }
+
+/** Waits until the backup has received all that the database has written: a busy machine may need a while. */
+const received = () =>
+  until(
+    'the backup has received it',
+    () => stack.query('select flush_lsn >= pg_current_wal_flush_lsn() from pg_stat_replication'),
+    (rows) => rows.includes('t')
+  )
 
 t.test(
   'a base backup is made under load, and the disk is lost: what was acknowledged is restored',
@@ -64,8 +73,7 @@ t.test('the stack begins a new backup, from which a time is restored', async (t)
     `select to_char(now() at time zone 'UTC' + interval '2 s', 'YYYY-MM-DD HH24:MI:SSZ'), pg_sleep(4)`
   )
   t.equal(await create(-2), '200 {"name":"Fern"}')
-  // Until it is received.
-  await stack.query('select pg_switch_wal()')
+  await received()
   await restore(time?.split('|')[0])
   t.strictSame(await stack.query('select id from plants where id < 0'), ['-1'])
 })
@@ -76,6 +84,7 @@ t.test('a time after the last commit is all that was received', async (t) => {
   await stack.compose('up', '--detach', '--wait', 'backup')
   await stack.compose('run', '--rm', '-T', 'backup', 'base')
   t.equal(await createPlant(stack.url, await stack.token(), { id: -5, name: 'Fern' }), '200 {"name":"Fern"}')
+  await received()
   await stack.compose('stop', 'backup')
   await restore(new Date(Date.now() + 60_000).toISOString())
   t.strictSame(await stack.query('select id from plants where id = -5'), ['-5'])
