@@ -228,6 +228,8 @@ const noObject = ['null', '1', '"text"', '[]', '[{"id":1,"name":"n"}]', 'true']
 const nested = `${'['.repeat(1_900)}${']'.repeat(1_900)}`
 /** A good plant with this number of values: itself, its members, and the elements of the last one. */
 const valuesOf = (count: number) => plant().replace('}', `,"x":[${Array(count - 4).fill(1)}]}`)
+const manyValues = badBody('the body has more than 2000 values')
+const commas = ','.repeat(2_001)
 
 const json: Case[] = [
   ...noJson.map((text) => withBody(text, text, notJson)),
@@ -236,7 +238,10 @@ const json: Case[] = [
   withBody('a byte that is not UTF-8', '{"id":1,"name":"\xff"}', notUtf8),
   withBody('a surrogate in UTF-8', '{"id":1,"name":"\xed\xa0\x80"}', notUtf8),
   withBody('2,000 values', valuesOf(2_000), created),
-  withBody('2,001 values', valuesOf(2_001), badBody('the body has more than 2000 values')),
+  withBody('2,001 values', valuesOf(2_001), manyValues),
+  // What is in a text is no value, and the text ends at a quote that is not escaped.
+  withBody('2,001 commas in a text, behind a quote', plant().replace('}', `,"x":"\\"${commas}"}`), created),
+  withBody('2,001 values behind a text that ends with \\', `["\\\\",${Array(2_000).fill(1)}]`, manyValues),
   withBody('1,900 arrays in one another', plant().replace('}', `,"x":${nested}}`), created)
 ]
 
