@@ -49,6 +49,18 @@ for (const encrypted of [false, true])
     t.equal(cancels[encrypted ? 'clear' : 'encrypted'], 0, 'none comes in the other way')
   })
 
+t.test(
+  'under TLS a session names the host that it asks for, as proxies may need; an address is no name',
+  async (t) => {
+    const { double, url } = await stage(t, true, 120_000)
+    t.strictSame([...double.names], [], 'of 127.0.0.1')
+    const byName = Object.assign(new URL(byPort(url, double.port)), { hostname: 'localhost' })
+    const service = await startService(t, { DATABASE_URL: `${byName}?sslmode=require` })
+    t.strictSame([...double.names], ['localhost'])
+    t.strictSame(await service.post({ id: 1, ...plant }), success(plant))
+  }
+)
+
 t.test('a session whose request to cancel is late is not used again', async (t) => {
   const { url, double, service } = await stage(t, false, 24_000)
   let lastId = 1

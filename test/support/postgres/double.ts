@@ -49,6 +49,11 @@ export async function startDouble(t: Teardown, port: number, { key, cert }: Cert
   let part: Part | undefined
   let played = 0
   const cancels = { clear: 0, encrypted: 0 }
+  const names = new Set<string>()
+  const SNICallback = (name: string, done: (error: null) => void) => {
+    names.add(name)
+    done(null)
+  }
   let isHoldingCancels = false
   const held: (() => void)[] = []
   const keep = <T extends Duplex>(socket: T): T => {
@@ -103,7 +108,7 @@ export async function startDouble(t: Teardown, port: number, { key, cert }: Cert
           return
         }
         socket.write('S')
-        begin(keep(new TLSSocket(socket, { isServer: true, key, cert })), true)
+        begin(keep(new TLSSocket(socket, { isServer: true, key, cert, SNICallback })), true)
         return
       }
       begin(socket, false)
@@ -130,6 +135,8 @@ export async function startDouble(t: Teardown, port: number, { key, cert }: Cert
     played: () => played,
     /** How many requests to cancel have come, in clear text and under TLS. */
     cancels,
+    /** The names of servers that were asked for under TLS (RFC 6066, section 3). */
+    names,
     /** Keeps requests to cancel from the server, until the function that it returns is called. */
     holdCancels() {
       isHoldingCancels = true
