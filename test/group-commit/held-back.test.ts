@@ -1,7 +1,7 @@
 /** Promise 8: the error of a row that has failed with others is held back, so that its client cannot fail others all the time. */
 import t from 'tap'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import type { Results, Store } from '../../src/group-commit/types.ts'
+import type { RowResults, Store } from '../../src/group-commit/types.ts'
 import { installVirtualTime } from '../support/virtual-time.ts'
 
 type Item = { id: bigint; bytes: number }
@@ -13,11 +13,11 @@ const wait = () => new Promise((resolve) => setTimeout(resolve, attemptMs))
 
 /** A table with a rule that one id breaks. Each attempt takes 10 ms. */
 const store: Store<Item, string> = {
-  async insert(rows): Promise<Results<string> | typeof refusal> {
+  async insert(rows): Promise<RowResults<string> | typeof refusal> {
     await wait()
     return rows.some(({ item }) => item.id === bad) ? refusal : rows.map(() => 'created')
   },
-  async insertEach(rows): Promise<Results<string>> {
+  async insertEach(rows): Promise<RowResults<string>> {
     await wait()
     return rows.map(({ item }) => (item.id === bad ? refusal : 'created'))
   },
@@ -49,5 +49,8 @@ for (const [title, ids, deadlineMs, toldAt] of cases)
     await moveTo(deadlineMs)
     restore()
     const others = ids.filter((id) => id !== bad)
-    t.strictSame(told, [...others.map((id) => [id, 'created', 2 * attemptMs]), [bad, refusal.error, toldAt]])
+    t.strictSame(told, [
+      ...others.map((id) => [id, 'created', 2 * attemptMs]),
+      [bad, refusal.error, toldAt]
+    ])
   })

@@ -1,4 +1,5 @@
 /** Migrations run once under a lock, or change nothing; each release runs on the tables of the next; roles.sql is enough. */
+import { hash } from 'node:crypto'
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import t, { type Test } from 'tap'
@@ -36,6 +37,16 @@ const addGate = `
   create function wait() returns event_trigger language plpgsql as $$
     begin while not exists (select from gate) loop perform pg_sleep(0.05); end loop; end $$;
   create event trigger wait on ddl_command_start when tag in ('CREATE TABLE') execute function wait()`
+
+/** The migrations of releases, and their SHA-256. */
+const released = {
+  '1763700000000_plants.sql': 'ea1d2068aa3f520df58e38ea97b9bc1ce20712d7a2cb442ba7737287512e4858'
+}
+
+t.test('a released migration never changes: it runs on new databases only', async (t) => {
+  for (const [file, digest] of Object.entries(released))
+    t.equal(hash('sha256', readFileSync(join(root, 'migrations', file))), digest, file)
+})
 
 t.test('two at once on an empty database: both end well, and each migration runs once', async (t) => {
   const url = await createDatabase(t, { migrated: false })
