@@ -1,7 +1,7 @@
 /** Promise 8: attempts lock the ids of their rows in one order, so that two of them never wait for each other. */
 import t from 'tap'
 import { GroupCommit } from '../../src/group-commit/group-commit.ts'
-import type { Results, Store } from '../../src/group-commit/types.ts'
+import type { RowResults, Store } from '../../src/group-commit/types.ts'
 
 type Item = { id: bigint; bytes: number }
 
@@ -16,11 +16,11 @@ t.test('each attempt has its rows in the order of their ids', async (t) => {
       record('insert', rows)
       return { kind: 'refused', error: new Error('one of them is bad') }
     },
-    async insertEach(rows): Promise<Results<string>> {
+    async insertEach(rows): Promise<RowResults<string>> {
       record('insertEach', rows)
       return rows.map(() => undefined)
     },
-    async find(rows): Promise<Results<string>> {
+    async find(rows): Promise<RowResults<string>> {
       record('find', rows)
       return rows.map(() => 'created')
     },
