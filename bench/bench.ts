@@ -44,7 +44,9 @@ if (
   (command && !(command === 'compare' && revision)) ||
   ![starts, seconds, ...connections].every((n) => n > 0)
 )
-  throw new Error('usage: npm run bench -- [compare REVISION] [--starts N] [--seconds N] [--connections N,N]')
+  throw new Error(
+    'usage: npm run bench -- [compare REVISION] [--starts N] [--seconds N] [--connections N,N]'
+  )
 
 await withDirectory(async (directory, defer) => {
   // Fully durable; nothing else differs from PostgreSQL's defaults.
@@ -63,7 +65,10 @@ async function run({ url }: Server, directory: string) {
   const service = async (name: string, program: Program) => {
     const databaseUrl = await createDatabase(name)
     const args = readScript(program.directory, 'migrate')
-    await execute(process.execPath, args, { cwd: program.directory, env: { DATABASE_URL: databaseUrl } })
+    await execute(process.execPath, args, {
+      cwd: program.directory,
+      env: { DATABASE_URL: databaseUrl }
+    })
     return { ...program, databaseUrl }
   }
   const own = await service('own', ownProgram())
@@ -76,7 +81,10 @@ async function run({ url }: Server, directory: string) {
     contestants.push(...limitPrograms.map((limit) => ({ ...limit, databaseUrl: own.databaseUrl })))
     await installPeers()
     const databaseUrl = await createDatabase('peers')
-    await query(databaseUrl, 'create table plants (id bigint primary key, name text not null, tag text)')
+    await query(
+      databaseUrl,
+      'create table plants (id bigint primary key, name text not null, tag text)'
+    )
     const pgbench = { name: 'pgbench', args: [], directory }
     const others = (await tryExecute('pgbench', ['--version'])) ? [...peers, pgbench] : peers
     contestants.push(...others.map((peer) => ({ ...peer, databaseUrl })))
@@ -97,7 +105,9 @@ async function run({ url }: Server, directory: string) {
     ])
   )
   const method = `Medians of ${starts} starts, ${seconds} s each.`
-  process.stdout.write(`\n${await describeMachine(url('postgres'))}. ${method}\n\n${tables.join('\n\n')}\n`)
+  process.stdout.write(
+    `\n${await describeMachine(url('postgres'))}. ${method}\n\n${tables.join('\n\n')}\n`
+  )
   const errors = taken.flat(2).reduce((sum, { errors }) => sum + errors, 0)
   if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
 }
@@ -108,6 +118,8 @@ async function buildRevision(revision: string, directory: string): Promise<Progr
   const cwd = join(directory, 'revision')
   const lines = `mkdir "$0" && git archive "$1" | tar -x -C "$0" && cd "$0"
     npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run build`
-  await execute('bash', ['-eo', 'pipefail', '-c', lines, cwd, revision], { cwd: ownProgram().directory })
+  await execute('bash', ['-eo', 'pipefail', '-c', lines, cwd, revision], {
+    cwd: ownProgram().directory
+  })
   return ownProgram(cwd)
 }

@@ -85,10 +85,13 @@ if (![...numbers, ...counts].every((n) => n > 0))
     'usage: npm run bench -- citus [--workers 1,2,4] [--shards N] [--seconds N] [--starts N] [--connections N]'
   )
 
-const stack = parse(readFileSync(join(import.meta.dirname, '../deploy/citus/compose.yaml'), 'utf8'), {
-  merge: true,
-  logLevel: 'silent'
-})
+const stack = parse(
+  readFileSync(join(import.meta.dirname, '../deploy/citus/compose.yaml'), 'utf8'),
+  {
+    merge: true,
+    logLevel: 'silent'
+  }
+)
 const image = process.env.CITUS_IMAGE || /:-([^}]+)\}/.exec(stack.services.db.image)?.[1] || ''
 const flags: string[] = stack.services.db.command
 const docker = (...args: string[]) => execute('docker', args)
@@ -153,7 +156,10 @@ async function measure({ workers, sessions }: Layout, directory: string, defer: 
   await docker('network', 'create', network)
   defer(remove)
   try {
-    const names = ['coordinator', ...Array.from({ length: workers }, (_, index) => `worker${index + 1}`)]
+    const names = [
+      'coordinator',
+      ...Array.from({ length: workers }, (_, index) => `worker${index + 1}`)
+    ]
     const nodes = await Promise.all(names.map((name) => startNode(name, network, containers)))
     const [coordinator, ...others] = nodes as [Node, ...Node[]]
     await distribute(coordinator, others)
@@ -169,7 +175,11 @@ async function startNode(name: string, network: string, containers: string[]): P
   const port = await freePort()
   const container = `${network}-${name}`
   containers.push(container)
-  const place = [`--network=${network}`, `--network-alias=${name}`, `--publish=127.0.0.1:${port}:5432`]
+  const place = [
+    `--network=${network}`,
+    `--network-alias=${name}`,
+    `--publish=127.0.0.1:${port}:5432`
+  ]
   // The network is the benchmark's own, and the port is this machine's.
   const access = ['--env=POSTGRES_HOST_AUTH_METHOD=trust', '--env=POSTGRES_DB=plants']
   await docker(
@@ -191,11 +201,18 @@ async function startNode(name: string, network: string, containers: string[]): P
 /** Makes the service's table, and spreads it if there are workers. */
 async function distribute(coordinator: Node, workers: Node[]): Promise<void> {
   const { directory: cwd } = ownProgram()
-  await execute(process.execPath, readScript(cwd, 'migrate'), { cwd, env: { DATABASE_URL: coordinator.url } })
+  await execute(process.execPath, readScript(cwd, 'migrate'), {
+    cwd,
+    env: { DATABASE_URL: coordinator.url }
+  })
   if (workers.length === 0) return
   await query(coordinator.url, `select citus_set_coordinator_host('${coordinator.name}')`)
-  for (const { name } of workers) await query(coordinator.url, `select citus_add_node('${name}', 5432)`)
-  await query(coordinator.url, `select create_distributed_table('plants', 'id', shard_count => ${shards})`)
+  for (const { name } of workers)
+    await query(coordinator.url, `select citus_add_node('${name}', 5432)`)
+  await query(
+    coordinator.url,
+    `select create_distributed_table('plants', 'id', shard_count => ${shards})`
+  )
 }
 
 /** Loads a replica at each of the entries, all at the same time. */
@@ -214,7 +231,8 @@ async function load(
   )
   try {
     // As many for each replica: with fewer, its batches would be smaller, and each plant dearer.
-    const loadAll = (time: number) => Promise.all(servers.map(({ url }) => loadByWrk(url, connections, time)))
+    const loadAll = (time: number) =>
+      Promise.all(servers.map(({ url }) => loadByWrk(url, connections, time)))
     // At first, each session opens its connections to the shards, and a busy machine takes longer than the deadline.
     for (let round = 0; round < mostWarmUps; round++)
       if ((await loadAll(warmUpSeconds)).every(({ plants }) => plants > 0) && round > 0) break
@@ -222,7 +240,10 @@ async function load(
     // Not emptied: the lock for it would send the rows that wait a dearer way.
     const stored = await countPlants(coordinator.url)
     const nodes = [coordinator, ...workers]
-    const read = () => [...nodes.map(({ pid }) => treeCpuUs(pid)), ...servers.map(({ pid }) => cpuUs(pid))]
+    const read = () => [
+      ...nodes.map(({ pid }) => treeCpuUs(pid)),
+      ...servers.map(({ pid }) => cpuUs(pid))
+    ]
     const before = read()
     const seen = await loadAll(seconds)
     await sleep(settleMs)

@@ -13,7 +13,9 @@ export type Defer = (end: () => Promise<unknown>) => void
  * Runs a benchmark in a directory on a disk. At its end, and at SIGINT or SIGTERM, what it has deferred runs, the newest
  * first, and the directory is removed. Throws if the temporary directory is in memory.
  */
-export async function withDirectory(run: (directory: string, defer: Defer) => Promise<void>): Promise<void> {
+export async function withDirectory(
+  run: (directory: string, defer: Defer) => Promise<void>
+): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'plant-store-bench-'))
   const ends = [() => rm(directory, { recursive: true, force: true })]
   const end = async () => {

@@ -28,7 +28,15 @@ import {
 } from './postgres.ts'
 import { ownProgram, startServer } from './server.ts'
 import { sizeFor } from './sizing.ts'
-import { countAdded, type Filled, fillTable, firstId, type Ids, measureVacuum, resetTable } from './table.ts'
+import {
+  countAdded,
+  type Filled,
+  fillTable,
+  firstId,
+  type Ids,
+  measureVacuum,
+  resetTable
+} from './table.ts'
 
 /** The load before a measurement: the code gets compiled, and pages of the table come into memory. */
 const warmUpSeconds = 5
@@ -84,11 +92,9 @@ const { values } = parseArgs({
     also: { type: 'string', multiple: true, default: [] }
   }
 })
-const [seconds, starts, connections] = [values.seconds, values.starts, values.connections].map(Number) as [
-  number,
-  number,
-  number
-]
+const [seconds, starts, connections] = [values.seconds, values.starts, values.connections].map(
+  Number
+) as [number, number, number]
 const sizes = values.rows.split(',').map(Number)
 const kinds = values.ids.split(',') as Ids[]
 if (
@@ -164,7 +170,8 @@ async function announce(cluster: Cluster): Promise<void> {
   say(
     `about ${Math.ceil(total / 60)} minutes and up to ${gib(bytes)} of disk${free ? `; ${gib(free)} are free` : ''}`
   )
-  if (free !== undefined && free < bytes) throw new Error('the disk has too little room: take fewer --rows')
+  if (free !== undefined && free < bytes)
+    throw new Error('the disk has too little room: take fewer --rows')
 }
 
 /** Fills a database of its own, with as few checkpoints as there is room for. */
@@ -222,7 +229,10 @@ async function measureLoad(postgres: Running, server: { url: string; pid: number
     treeCpuUs(postgres.pid)
   ]
   const { plants, errors, ...seen } = await loadByWrk(server.url, connections, seconds, id)
-  const used = { serviceUs: cpuUs(server.pid) - serviceUs, postgresUs: treeCpuUs(postgres.pid) - postgresUs }
+  const used = {
+    serviceUs: cpuUs(server.pid) - serviceUs,
+    postgresUs: treeCpuUs(postgres.pid) - postgresUs
+  }
   await sleep(reportMs)
   const after = await readCounters(databaseUrl)
   const added = await countAdded(databaseUrl, table)
@@ -290,7 +300,9 @@ ${formatNeeds(lines)}
 
 The first vacuum of new rows writes ${before.toFixed(1)} bytes of WAL a row before the next checkpoint, ${after.toFixed(1)} after it.
 Starts differ from their median by at most ${noise(lines, 'plantsPerSecond')} in plants/s, ${noise(lines, 'serviceUs')} in the CPU of the service and ${noise(lines, 'postgresUs')} in that of PostgreSQL.`)
-  const errors = lines.flatMap(({ rounds }) => all(rounds, 'errors')).reduce((sum, count) => sum + count, 0)
+  const errors = lines
+    .flatMap(({ rounds }) => all(rounds, 'errors'))
+    .reduce((sum, count) => sum + count, 0)
   if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
 }
 
@@ -350,7 +362,15 @@ function formatNeeds(lines: Line[]): string {
       return [rate.toLocaleString('en-US'), ids, ...counts, wal.toFixed(1), diskOfYear.toFixed(1)]
     })
   })
-  const titles = ['creates/s', 'ids', 'replicas', 'PostgreSQL cores', 'sessions', 'WAL MB/s', 'TB a year']
+  const titles = [
+    'creates/s',
+    'ids',
+    'replicas',
+    'PostgreSQL cores',
+    'sessions',
+    'WAL MB/s',
+    'TB a year'
+  ]
   return formatTable([titles, ...rows])
 }
 

@@ -52,14 +52,19 @@ type Contestant = Program & { databaseUrl: string }
  * whose pages may still be on their way to the disk. Returns for each contestant the figures of each start, at each number of
  * connections.
  */
-export async function measureInTurns(contestants: Contestant[], turns: Turns): Promise<Figures[][][]> {
+export async function measureInTurns(
+  contestants: Contestant[],
+  turns: Turns
+): Promise<Figures[][][]> {
   const taken = contestants.map((contestant) => ({ contestant, rounds: [] as Figures[][] }))
   for (let start = 0; start < turns.starts; start++)
     for (const { contestant, rounds } of start % 2 === 1 ? taken.toReversed() : taken) {
       const figures = await measure(contestant, turns)
       rounds.push(figures)
       const rates = figures.map(({ plantsPerSecond }) => Math.round(plantsPerSecond)).join(', ')
-      process.stdout.write(`start ${start + 1} of ${turns.starts}, ${contestant.name}: ${rates} plants/s\n`)
+      process.stdout.write(
+        `start ${start + 1} of ${turns.starts}, ${contestant.name}: ${rates} plants/s\n`
+      )
     }
   return taken.map(({ rounds }) => rounds)
 }
@@ -107,7 +112,13 @@ async function measureOnEmptyTable(
   const used = cpuUs(pid) - before
   const [{ count }] = await query(databaseUrl, 'select count(*)::int from plants')
   const lost = Math.max(0, plants - count)
-  return { plantsPerSecond: plants / seconds, p50Ms, p99Ms, cpuUs: used / plants, errors: errors + lost }
+  return {
+    plantsPerSecond: plants / seconds,
+    p50Ms,
+    p99Ms,
+    cpuUs: used / plants,
+    errors: errors + lost
+  }
 }
 
 /**
@@ -123,7 +134,8 @@ export async function loadByWrk(
 ): Promise<Seen> {
   const fields = ['-H', `authorization: Bearer ${sent}`, '-H', 'content-type: application/json']
   const shape = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}s`, '--timeout', '30s']
-  const ids = firstId === undefined ? ['random', `${randomInt(2 ** 32)}`] : ['growing', `${firstId}`]
+  const ids =
+    firstId === undefined ? ['random', `${randomInt(2 ** 32)}`] : ['growing', `${firstId}`]
   const script = ['-s', join(import.meta.dirname, 'wrk.lua'), url, '--', ...ids]
   const output = await execute('wrk', [...shape, ...fields, ...script])
   return JSON.parse(output.slice(output.lastIndexOf('\n{')))
@@ -148,7 +160,9 @@ export function cpuUs(pid: number | undefined): number {
 export function treeCpuUs(pid: number): number {
   const stat = readStat(pid)
   if (!stat) return Number.NaN
-  const others = readdirSync('/proc').map((name) => (/^\d+$/.test(name) ? readStat(Number(name)) : undefined))
+  const others = readdirSync('/proc').map((name) =>
+    /^\d+$/.test(name) ? readStat(Number(name)) : undefined
+  )
   const children = others.filter((other) => other?.parent === pid)
   return children.reduce((sum, child) => sum + (child?.ownUs ?? 0), stat.ownUs + stat.endedUs)
 }
@@ -170,14 +184,19 @@ function readStat(pid: number | undefined) {
 export function medianOf(values: number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length / 2
-  return ((sorted[Math.ceil(middle) - 1] ?? Number.NaN) + (sorted[Math.floor(middle)] ?? Number.NaN)) / 2
+  return (
+    ((sorted[Math.ceil(middle) - 1] ?? Number.NaN) + (sorted[Math.floor(middle)] ?? Number.NaN)) / 2
+  )
 }
 
 /** Returns the median with that many digits after the point; n/a if not known. */
 export function summarize(values: (number | undefined)[], digits: number): string {
   const median = medianOf(values.map((value) => value ?? Number.NaN))
   if (!Number.isFinite(median)) return 'n/a'
-  return median.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+  return median.toLocaleString('en-US', {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits
+  })
 }
 
 /** Returns today's date, the machine and the versions in one line; nothing of it names the machine or its paths. */

@@ -58,7 +58,15 @@ export function ownProgramByJwt(): Program {
   const key = makeKey('RS256')
   const [iss, aud] = ['https://issuer.test/realms/main', 'https://plants.test']
   const times = { iat: inSeconds(0), exp: inSeconds(86_400) }
-  const claims = { iss, aud, sub: randomUUID(), azp: 'bench', jti: randomUUID(), scope: 'plants', ...times }
+  const claims = {
+    iss,
+    aud,
+    sub: randomUUID(),
+    azp: 'bench',
+    jti: randomUUID(),
+    scope: 'plants',
+    ...times
+  }
   const token = signToken(key.privateKey, { alg: key.alg, kid: key.kid, typ: 'at+jwt' }, claims)
   const settings = { AUTH_JWT_ISSUER: iss, AUTH_JWT_AUDIENCE: aud, AUTH_JWT_KEYS: toJwks(key) }
   return { ...ownProgram(), name: 'service, JWT', access: { token, settings } }
@@ -89,7 +97,13 @@ export const limitPrograms: Program[] = ['fastify', 'node'].map((name) => ({
 /** Installs the packages of the peers, in the versions that their package.json names. */
 export async function installPeers(): Promise<void> {
   process.stdout.write('installing the peers\n')
-  const flags = ['--no-package-lock', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']
+  const flags = [
+    '--no-package-lock',
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel=error'
+  ]
   await execute('npm', ['install', ...flags], { cwd: peersDirectory })
 }
 
@@ -117,7 +131,11 @@ export async function startServer(
     ...access?.settings
   }
   const stdio: StdioOptions = ['ignore', output.fd, output.fd]
-  const child = spawn(process.execPath, args, { cwd, env: { PATH, ...settings, ...given, ...more }, stdio })
+  const child = spawn(process.execPath, args, {
+    cwd,
+    env: { PATH, ...settings, ...given, ...more },
+    stdio
+  })
   await output.close()
   // For an interruption of the benchmark.
   const kill = () => child.kill('SIGKILL')

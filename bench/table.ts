@@ -82,7 +82,9 @@ export async function firstId(databaseUrl: string, { ids }: Filled): Promise<big
 const vacuumedRows = 300_000
 
 /** WAL bytes for each row of the first vacuum of new rows: before the next checkpoint, and after it. */
-export async function measureVacuum(databaseUrl: string): Promise<{ before: number; after: number }> {
+export async function measureVacuum(
+  databaseUrl: string
+): Promise<{ before: number; after: number }> {
   await query(
     databaseUrl,
     'create table plants_vacuumed (like plants including all) with (autovacuum_enabled = off)'

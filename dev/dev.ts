@@ -42,7 +42,11 @@ let service: ChildProcess | undefined
 let isStopping = false
 let isRestarting = false
 let hasGreeted = false
-const log = pretty({ translateTime: 'SYS:HH:MM:ss.l', singleLine: true, destination: process.stdout })
+const log = pretty({
+  translateTime: 'SYS:HH:MM:ss.l',
+  singleLine: true,
+  destination: process.stdout
+})
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop)
 // Nothing can be written to a terminal that was closed, and the database must be stopped even so.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', stop)
@@ -53,7 +57,11 @@ if (postgres) {
   env.DATABASE_URL = postgres.url(database)
 }
 const token = await chooseToken()
-const migration = spawn(process.execPath, ['src/commands/migrate.ts'], { cwd: root, env, stdio: 'inherit' })
+const migration = spawn(process.execPath, ['src/commands/migrate.ts'], {
+  cwd: root,
+  env,
+  stdio: 'inherit'
+})
 const [code] = await once(migration, 'exit')
 if (code === 0) {
   serve()
@@ -66,7 +74,12 @@ if (code === 0) {
 function serve() {
   // Its standard input is no terminal, so it ignores the SIGHUP of one that is closed. It ends with this process instead.
   const execArgv = ['--import', './dev/end-with-parent.ts']
-  service = fork('src/server.ts', { cwd: root, env, execArgv, stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
+  service = fork('src/server.ts', {
+    cwd: root,
+    env,
+    execArgv,
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc']
+  })
   let metrics = ''
   createInterface({ input: service.stdout as NodeJS.ReadableStream }).on('line', (line) => {
     log.write(`${line}\n`)

@@ -20,7 +20,10 @@ const containerLimitMs = 60_000
 const { name, url, stop } = (await tryContainer()) ?? (await startEmbedded().catch(giveUp))
 process.stdout.write(`PostgreSQL for the tests: ${name}\n`)
 const [command = '', ...args] = process.argv.slice(2)
-const child = spawn(command, args, { stdio: 'inherit', env: { ...process.env, TEST_DATABASE_URL: url } })
+const child = spawn(command, args, {
+  stdio: 'inherit',
+  env: { ...process.env, TEST_DATABASE_URL: url }
+})
 // The command gets the terminal's signals itself; this process outlives it to clean up.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))
 const [code, signal] = await once(child, 'close').catch(({ message }) => {
@@ -47,7 +50,9 @@ async function tryContainer() {
       () => {}
     )
     const [reason] = String((error as Error).message).split('\n')
-    process.stdout.write(`No container of ${image}, so the tests take the embedded PostgreSQL: ${reason}\n`)
+    process.stdout.write(
+      `No container of ${image}, so the tests take the embedded PostgreSQL: ${reason}\n`
+    )
     return undefined
   }
 }
@@ -64,11 +69,18 @@ async function startContainer() {
     // While the image sets up the cluster, a server without TCP runs. The module's own health check would start a process
     // four times a second for as long as the tests run.
     .withWaitStrategy(
-      Wait.forAll([Wait.forSuccessfulCommand('pg_isready --host=127.0.0.1'), Wait.forListeningPorts()])
+      Wait.forAll([
+        Wait.forSuccessfulCommand('pg_isready --host=127.0.0.1'),
+        Wait.forListeningPorts()
+      ])
     )
     .withHealthCheck({ test: ['CMD', 'true'], interval: 86_400_000 })
     .start()
-  return { name: `Testcontainers, ${image}`, url: container.getConnectionUri(), stop: () => container.stop() }
+  return {
+    name: `Testcontainers, ${image}`,
+    url: container.getConnectionUri(),
+    stop: () => container.stop()
+  }
 }
 
 async function startEmbedded() {

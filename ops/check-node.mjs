@@ -25,6 +25,7 @@ function findFault(purpose) {
   // The script of a package makes this file.
   if (purpose === 'development' && !existsSync('node_modules/.bin/node'))
     return `packages have been installed without their scripts, or in part: ${reinstall}`
-  if (purpose === 'built' && !existsSync('dist/server.js')) return 'dist/ is missing: run npm run build'
+  if (purpose === 'built' && !existsSync('dist/server.js'))
+    return 'dist/ is missing: run npm run build'
   return undefined
 }

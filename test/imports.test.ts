@@ -11,7 +11,10 @@ const exclude = ['**/node_modules/**', 'bench/peers/**', '**/generated/**']
 const files = new Map(
   globSync('{src,test,bench,dev}/**/*.ts', { cwd: root, exclude }).map((file) => {
     const found = readFileSync(join(root, file), 'utf8').matchAll(/(?:from|import\() ?'(\.[^']+)'/g)
-    return [file, new Set([...found].map(([, path]) => normalize(join(dirname(file), path as string))))]
+    return [
+      file,
+      new Set([...found].map(([, path]) => normalize(join(dirname(file), path as string))))
+    ]
   })
 )
 
@@ -26,8 +29,10 @@ t.test('folders of src never import each other in a cycle', async (t) => {
   }
   const done = new Set<string>()
   const visit = (folder: string, above: string[]) => {
-    if (above.includes(folder)) t.fail([...above.slice(above.indexOf(folder)), folder].join(' imports '))
-    else if (!done.has(folder)) for (const next of folders.get(folder) ?? []) visit(next, [...above, folder])
+    if (above.includes(folder))
+      t.fail([...above.slice(above.indexOf(folder)), folder].join(' imports '))
+    else if (!done.has(folder))
+      for (const next of folders.get(folder) ?? []) visit(next, [...above, folder])
     done.add(folder)
   }
   for (const folder of folders.keys()) if (folder.startsWith('src')) visit(folder, [])
@@ -45,18 +50,23 @@ t.test('src imports src alone, and the tests of promises nothing of it', async (
   t.strictSame(importsFrom('test/promises', /^src\//), [])
 })
 
-t.test('group commit knows no SQL and no HTTP, and only src/database imports the driver', async (t) => {
-  t.strictSame(importsFrom('src/group-commit', /^src\/(database|http|plants)/), [])
-  const drivers = [...files.keys()].filter(
-    (file) => file.startsWith('src') && /from 'pg'/.test(readFileSync(join(root, file), 'utf8'))
-  )
-  t.strictSame(new Set(drivers.map(folderOf)), new Set(['src/database']))
-})
+t.test(
+  'group commit knows no SQL and no HTTP, and only src/database imports the driver',
+  async (t) => {
+    t.strictSame(importsFrom('src/group-commit', /^src\/(database|http|plants)/), [])
+    const drivers = [...files.keys()].filter(
+      (file) => file.startsWith('src') && /from 'pg'/.test(readFileSync(join(root, file), 'utf8'))
+    )
+    t.strictSame(new Set(drivers.map(folderOf)), new Set(['src/database']))
+  }
+)
 
 t.test('each statement of plants is checked before the service serves', async (t) => {
   const source = readFileSync(join(root, 'src/plants/statements.ts'), 'utf8')
   const [declared = '', samples = ''] = source.split('export const samples')
-  const statements = declared.split(/^export (?:const|function) /m).filter((text) => /\btext: /.test(text))
+  const statements = declared
+    .split(/^export (?:const|function) /m)
+    .filter((text) => /\btext: /.test(text))
   const names = statements.map((text) => /\w+/.exec(text)?.[0] ?? '')
   t.ok(names.includes('findPlants'))
   for (const name of names) t.ok(new RegExp(`\\b${name}\\b`).test(samples), `samples: ${name}`)
@@ -68,12 +78,19 @@ t.test(
     for (const { text } of samples) {
       t.match(text, /'synchronous_commit'/)
       // Only a commit that writes waits.
-      t.match(text, /insert into plants \(.*\)\s+select .*\s+where|do \$block\$|pg_logical_emit_message/)
+      t.match(
+        text,
+        /insert into plants \(.*\)\s+select .*\s+where|do \$block\$|pg_logical_emit_message/
+      )
     }
     for (const file of globSync('src/**/*.ts', { cwd: root })) {
       const source = readFileSync(join(root, file), 'utf8')
       const count = (pattern: RegExp) => source.match(pattern)?.length ?? 0
-      t.equal(count(/\bapp\.authenticate\b/g), file.endsWith('docs.ts') ? 0 : count(/\btags: \[/g), file)
+      t.equal(
+        count(/\bapp\.authenticate\b/g),
+        file.endsWith('docs.ts') ? 0 : count(/\btags: \[/g),
+        file
+      )
     }
   }
 )
@@ -90,4 +107,12 @@ t.test('docs/promises.md names each file of test/promises', async (t) => {
   )
   for (const file of globSync('test/promises/*.test.ts', { cwd: root }))
     t.ok(named.includes(basename(file, '.test.ts')), file)
+})
+
+t.test('no line of src has more than 100 columns', async (t) => {
+  for (const file of globSync('src/**/*.ts', { cwd: root })) {
+    const lines = readFileSync(join(root, file), 'utf8').split('\n')
+    const long = lines.flatMap(({ length }, index) => (length > 100 ? `${file}:${index + 1}` : []))
+    t.strictSame(long, [])
+  }
 })

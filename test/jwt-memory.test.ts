@@ -14,7 +14,12 @@ t.test('beyond 20,000 good tokens, each new one takes the place of the oldest', 
   const text = toJwks(key)
   const keys = { value: parseKeys(text), text, path: undefined }
   const app = { metrics: new Registry() } as unknown as FastifyInstance
-  const findCaller = acceptJwt(app, { issuer, audience, claim: 'sub', keys, keysUrl: '' }, 0, () => undefined)
+  const findCaller = acceptJwt(
+    app,
+    { issuer, audience, claim: 'sub', keys, keysUrl: '' },
+    0,
+    () => undefined
+  )
   // To sign and to verify so many would take a minute.
   let verified = 0
   t.intercept(crypto.subtle, 'verify', { value: async () => ++verified > 0 })

@@ -5,10 +5,14 @@ import { dirname, join } from 'node:path'
 import t from 'tap'
 
 const root = join(import.meta.dirname, '..')
-const listed = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
-  cwd: root,
-  encoding: 'utf8'
-})
+const listed = execFileSync(
+  'git',
+  ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'],
+  {
+    cwd: root,
+    encoding: 'utf8'
+  }
+)
 const pages = listed.split('\n').filter((path) => path && existsSync(join(root, path)))
 
 /** The anchors that GitHub gives to a page's headings, and those that it sets itself. */

@@ -20,16 +20,22 @@ const bin = join(root, 'node_modules/.bin')
 t.jobs = 2
 
 for (const name of recipeNames)
-  t.test(`docs/recipes/${name}.patch applies, passes the checks, and does what it says`, async (t) => {
-    const { applied: cwd } = await applyRecipe(t, name)
-    // Tap would load itself into each process of Node, where tsc does not start with it.
-    const run = (...command: string[]) =>
-      t.resolves(execute('env', ['-u', 'NODE_OPTIONS', ...command], { cwd, env }), command.slice(1).join(' '))
-    await run(join(bin, 'tsc'), '-p', '.')
-    await run(join(bin, 'biome'), 'ci', '--error-on-warnings', '--vcs-enabled=false', '.')
-    for (const file of [...(own[name] ?? []), ...usual])
-      await run(process.execPath, '--import=./test/support/untracked.ts', `test/${file}.test.ts`)
-  })
+  t.test(
+    `docs/recipes/${name}.patch applies, passes the checks, and does what it says`,
+    async (t) => {
+      const { applied: cwd } = await applyRecipe(t, name)
+      // Tap would load itself into each process of Node, where tsc does not start with it.
+      const run = (...command: string[]) =>
+        t.resolves(
+          execute('env', ['-u', 'NODE_OPTIONS', ...command], { cwd, env }),
+          command.slice(1).join(' ')
+        )
+      await run(join(bin, 'tsc'), '-p', '.')
+      await run(join(bin, 'biome'), 'ci', '--error-on-warnings', '--vcs-enabled=false', '.')
+      for (const file of [...(own[name] ?? []), ...usual])
+        await run(process.execPath, '--import=./test/support/untracked.ts', `test/${file}.test.ts`)
+    }
+  )
 
 t.test('CONTRIBUTING.md has each recipe, and each has tests', async (t) => {
   const page = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')

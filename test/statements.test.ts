@@ -2,7 +2,12 @@
 import { randomUUID } from 'node:crypto'
 import type pg from 'pg'
 import t from 'tap'
-import { commitNothing, createEachPlant, createPlants, findPlants } from '../src/plants/statements.ts'
+import {
+  commitNothing,
+  createEachPlant,
+  createPlants,
+  findPlants
+} from '../src/plants/statements.ts'
 import { createDatabase, openSession, query } from './support/postgres/database.ts'
 
 const url = await createDatabase(t)
@@ -18,15 +23,18 @@ const settings = `
   select name, setting from pg_settings
   where name in ('client_min_messages', 'lock_timeout', 'statement_timeout', 'synchronous_commit') order by name`
 
-t.test('several plants wait for the lock of one of them for their limit, and no longer', async (t) => {
-  const plant = newPlant()
-  const holder = await openSession(t, url, 'begin')
-  await run(holder, createPlants([plant], 1))
-  // Another error than that of the lock, if it waits on.
-  const session = await openSession(t, url, `set statement_timeout = '60s'`)
-  await t.rejects(run(session, createPlants([plant, newPlant()], 25)), { code: '55P03' })
-  await holder.query('rollback')
-})
+t.test(
+  'several plants wait for the lock of one of them for their limit, and no longer',
+  async (t) => {
+    const plant = newPlant()
+    const holder = await openSession(t, url, 'begin')
+    await run(holder, createPlants([plant], 1))
+    // Another error than that of the lock, if it waits on.
+    const session = await openSession(t, url, `set statement_timeout = '60s'`)
+    await t.rejects(run(session, createPlants([plant, newPlant()], 25)), { code: '55P03' })
+    await holder.query('rollback')
+  }
+)
 
 for (const setting of [
   'synchronous_commit = off',
@@ -42,24 +50,30 @@ for (const setting of [
     const { text } = createEachPlant(plants, 60_000)
     const results = (await session.query(`${text}; ${settings}`)) as unknown as pg.QueryResult[]
     const made = new Map(results.at(-1)?.rows.map(({ name, setting }) => [name, setting]))
-    t.strictSame([made.get('client_min_messages'), made.get('synchronous_commit')], ['warning', 'on'])
+    t.strictSame(
+      [made.get('client_min_messages'), made.get('synchronous_commit')],
+      ['warning', 'on']
+    )
     t.equal((await stored(plants)).length, 2)
   })
 
-t.test('each leaves the settings of its session as they were, which a pooler may share', async (t) => {
-  const session = await openSession(t, url, 'set lock_timeout = 12345')
-  const before = (await session.query(settings)).rows
-  const one = [newPlant()]
-  const several = [newPlant(), newPlant()]
-  const statements: pg.QueryConfig[] = [
-    createPlants(one, 25),
-    createPlants(several, 25),
-    createEachPlant([newPlant()], 60_000),
-    findPlants([lastId]),
-    commitNothing
-  ]
-  for (const statement of statements) {
-    await run(session, statement)
-    t.strictSame((await session.query(settings)).rows, before, statement.text)
+t.test(
+  'each leaves the settings of its session as they were, which a pooler may share',
+  async (t) => {
+    const session = await openSession(t, url, 'set lock_timeout = 12345')
+    const before = (await session.query(settings)).rows
+    const one = [newPlant()]
+    const several = [newPlant(), newPlant()]
+    const statements: pg.QueryConfig[] = [
+      createPlants(one, 25),
+      createPlants(several, 25),
+      createEachPlant([newPlant()], 60_000),
+      findPlants([lastId]),
+      commitNothing
+    ]
+    for (const statement of statements) {
+      await run(session, statement)
+      t.strictSame((await session.query(settings)).rows, before, statement.text)
+    }
   }
-})
+)

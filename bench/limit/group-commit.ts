@@ -32,6 +32,10 @@ export function openGroupCommit(): (body: Body) => Promise<unknown> {
   const groupCommit = new GroupCommit(store, limits, { onAttempt() {}, onOutage() {} })
   return ({ id, name, tag }) => {
     const row = { id: BigInt(id), name, write_id: randomUUID(), ...(tag !== undefined && { tag }) }
-    return groupCommit.submit({ id: row.id, row, bytes: 80 + 2 * (name.length + (tag?.length ?? 0)) })
+    return groupCommit.submit({
+      id: row.id,
+      row,
+      bytes: 80 + 2 * (name.length + (tag?.length ?? 0))
+    })
   }
 }

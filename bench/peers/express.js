@@ -53,7 +53,8 @@ app.use((error, request, response, next) => {
   if (error.code === uniqueViolation) {
     return response.status(400).json({ error: 409, message: 'a plant with this id exists already' })
   }
-  if (error.expose) return response.status(400).json({ error: error.status, message: error.message })
+  if (error.expose)
+    return response.status(400).json({ error: error.status, message: error.message })
   request.log.error(error)
   response.status(400).json({ error: 500, message: 'internal server error' })
 })

@@ -15,7 +15,10 @@ const properties = { id: { type: 'integer' }, name: text, tag: text }
 const NewPlant = { type: 'object', properties, required: ['id', 'name'] }
 const Plant = { type: 'object', properties: { name: text, tag: text }, required: ['name'] }
 
-const insert = { name: 'insert-plant', text: 'insert into plants (id, name, tag) values ($1, $2, $3)' }
+const insert = {
+  name: 'insert-plant',
+  text: 'insert into plants (id, name, tag) values ($1, $2, $3)'
+}
 
 const app = Fastify({ logger: true })
 

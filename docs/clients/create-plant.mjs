@@ -46,5 +46,8 @@ async function createPlant({ id, ...rest }, key) {
 
 // Store the key with your work item before the first attempt.
 const key = crypto.randomUUID()
-const plant = await createPlant({ id: 9223372036854775802n, name: 'Monstera', tag: 'tropical' }, key)
+const plant = await createPlant(
+  { id: 9223372036854775802n, name: 'Monstera', tag: 'tropical' },
+  key
+)
 console.log(JSON.stringify(plant))

@@ -45,20 +45,30 @@ const noAuthorization = { authorization: undefined }
 export const upgrade = { connection: 'upgrade', upgrade: 'websocket' }
 const utf8 = (text: string) => Buffer.from(text).toString('latin1')
 /** A wait until this many responses have come. */
-export const come = (count: number) => new RegExp(`^(HTTP/1\\.1 [^]*?\\r\\n\\r\\n\\{[^]*?\\}){${count}}$`)
+export const come = (count: number) =>
+  new RegExp(`^(HTTP/1\\.1 [^]*?\\r\\n\\r\\n\\{[^]*?\\}){${count}}$`)
 /** Sends each request when the one before has its response. */
-const inTurn = (...requests: string[]) => requests.flatMap((bytes, index) => [bytes, come(index + 1)])
+const inTurn = (...requests: string[]) =>
+  requests.flatMap((bytes, index) => [bytes, come(index + 1)])
 
 /** A title, what is sent, and each response to it. */
 export type Case = [title: string, parts: Part[], ...expected: Reply[]]
 /** A good create but for its request line, for header fields, or for its body. */
-const withLine = (line: string, expected: Reply): Case => [line, [request(plant(), {}, line)], expected]
+const withLine = (line: string, expected: Reply): Case => [
+  line,
+  [request(plant(), {}, line)],
+  expected
+]
 const withHead = (head: Head, expected: Reply): Case => [
   JSON.stringify(head, (_, value) => value ?? 'none'),
   [request(plant(), head)],
   expected
 ]
-const withBody = (title: string, body: string, expected: Reply): Case => [title, [request(body)], expected]
+const withBody = (title: string, body: string, expected: Reply): Case => [
+  title,
+  [request(body)],
+  expected
+]
 
 const goodTargets = [' /plants', '/plants?a=b', '/%70lants', 'http://test/plants']
 const badLines = ['POST HTTP/1.1', 'PLANT /plants HTTP/1.1', 'post /plants HTTP/1.1']
@@ -79,10 +89,19 @@ const requestLines: Case[] = [
   withLine('POST /nope HTTP/x.y', version),
   ['no version', ['POST /plants\r\n\r\n'], version],
   ['the preface of HTTP/2', ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'], version],
-  ['PRI without a version, behind a good request', [`${good()}PRI /plants\r\n\r\n`], created, version],
+  [
+    'PRI without a version, behind a good request',
+    [`${good()}PRI /plants\r\n\r\n`],
+    created,
+    version
+  ],
   ['RTSP', [request('', {}, 'DESCRIBE /plants RTSP/1.0')], noMethod],
   withLine('POST /plants HTTP/1.0', created),
-  ['HTTP/1.0 without Host', [request(plant(), { host: undefined }, 'POST /plants HTTP/1.0')], created],
+  [
+    'HTTP/1.0 without Host',
+    [request(plant(), { host: undefined }, 'POST /plants HTTP/1.0')],
+    created
+  ],
   withLine('POST HTTP://test/plant HTTP/1.1', noPath),
   withLine(`POST /${'a'.repeat(20_000)} HTTP/1.1`, tooLarge)
 ]
@@ -120,7 +139,10 @@ const headerFields: Case[] = [
   withHead({ 'x-request-id': 'A-z_0.9' }, echoed),
   ...['a b', 'a'.repeat(129)].map((id) => withHead({ 'x-request-id': id }, created)),
   withHead(upgrade, created),
-  withHead({ connection: 'upgrade, http2-settings', upgrade: 'h2c', 'http2-settings': '' }, created),
+  withHead(
+    { connection: 'upgrade, http2-settings', upgrade: 'h2c', 'http2-settings': '' },
+    created
+  ),
   withHead({ expect: 'miracles' }, failure('ExpectationFailed'))
 ]
 
@@ -162,7 +184,17 @@ const badFiles = [
   'a'.repeat(300),
   'a/'.repeat(5_000)
 ]
-const noFiles = ['nothing.js', 'index.css/x', '%2findex.css', '%25', '%2500', '%23', '%c3%a4', '*', '.git']
+const noFiles = [
+  'nothing.js',
+  'index.css/x',
+  '%2findex.css',
+  '%25',
+  '%2500',
+  '%23',
+  '%c3%a4',
+  '*',
+  '.git'
+]
 const routes: Case[] = [
   ...otherMethods.map((name): Case => [name, [bare(`${name} /plants HTTP/1.1`)], noMethod]),
   ['HEAD', [bare('HEAD /plants HTTP/1.1')], { ...noMethod, body: '' }],
@@ -171,29 +203,50 @@ const routes: Case[] = [
   ['CONNECT behind a good request', [good() + connect], created, noMethod],
   ['a path above', [bare('GET /v1 HTTP/1.1')], noPath],
   ...badConditions.map((head): Case => [JSON.stringify(head), [page(head)], ofPage(malformed)]),
-  ['HEAD of a file', [page({ 'if-match': '"x"' }, 'index.css', 'HEAD')], ofPage({ ...malformed, body: '' })],
+  [
+    'HEAD of a file',
+    [page({ 'if-match': '"x"' }, 'index.css', 'HEAD')],
+    ofPage({ ...malformed, body: '' })
+  ],
   ['POST to a file', [page({}, 'index.css', 'POST')], noPath],
   ...[...badFiles, ...noFiles].map(
     (path): Case => [`/docs/static/${path}`, [page({}, path)], ofPage(noPath)]
   ),
   ['the path of a file that is no text', [page({}, '%e4')], malformed],
-  ...['/plan', '/plants/1', '/plants/', '/Plants'].map((path) => withLine(`POST ${path} HTTP/1.1`, noPath))
+  ...['/plan', '/plants/1', '/plants/', '/Plants'].map((path) =>
+    withLine(`POST ${path} HTTP/1.1`, noPath)
+  )
 ]
 
 const gzip = { ...chunked, 'transfer-encoding': 'gzip, chunked' }
 export const coded = (value: string) => request('', { ...chunked, 'transfer-encoding': value })
 const oldCoding = malformedBy('HTTP/1.0 does not define Transfer-Encoding')
-export const oldChunked = request('', { ...chunked, connection: 'keep-alive' }, 'POST /plants HTTP/1.0')
+export const oldChunked = request(
+  '',
+  { ...chunked, connection: 'keep-alive' },
+  'POST /plants HTTP/1.0'
+)
 const badLengths = ['-1', '1e1', '25, 25', '9'.repeat(20)]
 const goodTypes = ['; charset=utf-8', ';a=b ; Charset="UTF-8"', '; a=";charset=latin1"']
 const badCharsets = [';charset=latin1', '; charset=utf-8x', '; a="b";charset=utf-16']
-const otherTypes = [undefined, 'application/json5', 'application/vnd.api+json', 'text/plain', 'nonsense']
-const withType = (type: string | undefined, expected: Reply) => withHead({ 'content-type': type }, expected)
+const otherTypes = [
+  undefined,
+  'application/json5',
+  'application/vnd.api+json',
+  'text/plain',
+  'nonsense'
+]
+const withType = (type: string | undefined, expected: Reply) =>
+  withHead({ 'content-type': type }, expected)
 
 const bodies: Case[] = [
   ['chunks', [chunkedHead, chunk('{"id":70000,"na'), chunk('me":"n"}'), '0\r\n\r\n'], created],
   ['a trailer', [chunkedHead, chunk(plant()), '0\r\nx: y\r\n\r\n'], created],
-  ['a chunk extension', [chunkedHead, chunk(plant()).replace('\r', ';a=b\r'), '0\r\n\r\n'], created],
+  [
+    'a chunk extension',
+    [chunkedHead, chunk(plant()).replace('\r', ';a=b\r'), '0\r\n\r\n'],
+    created
+  ],
   ['a bad chunk size', [chunkedHead, 'xyz\r\n'], malformed],
   ['a bad chunk size in the packet of its header', [`${chunkedHead}xyz\r\n`], malformed],
   ['a chunk longer than its size', [chunkedHead, '1\r\nabc\r\n'], malformed],
@@ -212,7 +265,12 @@ const bodies: Case[] = [
   withHead({ 'Content-Length': '7' }, malformed),
   ['no body', [request('', { 'content-length': undefined })], noBody],
   ['an empty body', [request('')], noBody],
-  ['bytes beyond the length are the next request', [`${good()}garbage\r\n\r\n`], created, malformed],
+  [
+    'bytes beyond the length are the next request',
+    [`${good()}garbage\r\n\r\n`],
+    created,
+    malformed
+  ],
   ...goodTypes.map((end) => withType(`Application/JSON${end}`, created)),
   ...badCharsets.map((end) => withType(`application/json${end}`, charset)),
   ...otherTypes.map((type) => withType(type, mediaType)),
@@ -220,10 +278,23 @@ const bodies: Case[] = [
   withHead({ 'content-encoding': 'Identity' }, created),
   withBody('1 MiB', plant().padEnd(2 ** 20), created),
   withBody('1 MiB and a byte', plant().padEnd(2 ** 20 + 1), longBody),
-  ['1 MiB and a byte in chunks', [chunkedHead, chunk('{"id":1}'.padEnd(2 ** 20 + 1)), '0\r\n\r\n'], longBody]
+  [
+    '1 MiB and a byte in chunks',
+    [chunkedHead, chunk('{"id":1}'.padEnd(2 ** 20 + 1)), '0\r\n\r\n'],
+    longBody
+  ]
 ]
 
-const noJson = ['{', ' ', '{"id":1,}', "{'id':1}", '{"id":01,"name":"n"}', '{"id":NaN}', '"\n"', '{}{}']
+const noJson = [
+  '{',
+  ' ',
+  '{"id":1,}',
+  "{'id':1}",
+  '{"id":01,"name":"n"}',
+  '{"id":NaN}',
+  '"\n"',
+  '{}{}'
+]
 const noObject = ['null', '1', '"text"', '[]', '[{"id":1,"name":"n"}]', 'true']
 const nested = `${'['.repeat(1_900)}${']'.repeat(1_900)}`
 /** A good plant with this number of values: itself, its members, and the elements of the last one. */
@@ -240,15 +311,37 @@ const json: Case[] = [
   withBody('2,000 values', valuesOf(2_000), created),
   withBody('2,001 values', valuesOf(2_001), manyValues),
   // What is in a text is no value, and the text ends at a quote that is not escaped.
-  withBody('2,001 commas in a text, behind a quote', plant().replace('}', `,"x":"\\"${commas}"}`), created),
-  withBody('2,001 values behind a text that ends with \\', `["\\\\",${Array(2_000).fill(1)}]`, manyValues),
+  withBody(
+    '2,001 commas in a text, behind a quote',
+    plant().replace('}', `,"x":"\\"${commas}"}`),
+    created
+  ),
+  withBody(
+    '2,001 values behind a text that ends with \\',
+    `["\\\\",${Array(2_000).fill(1)}]`,
+    manyValues
+  ),
   withBody('1,900 arrays in one another', plant().replace('}', `,"x":${nested}}`), created)
 ]
 
 const idRule = 'id must be an integer from -9223372036854775808 to 9223372036854775807'
-const noInt64 = ['9223372036854775808', '-9223372036854775809', '1e400', '1.5', '1e-1', '9007199254740992.5']
+const noInt64 = [
+  '9223372036854775808',
+  '-9223372036854775809',
+  '1e400',
+  '1.5',
+  '1e-1',
+  '9007199254740992.5'
+]
 const noId = ['"5"', 'null', 'true', '[1]', '{}', ...noInt64]
-const ids = ['-1.0', '-2e3', '-30e-1', '-9007199254740993', '9223372036854775807', '-9223372036854775808']
+const ids = [
+  '-1.0',
+  '-2e3',
+  '-30e-1',
+  '-9007199254740993',
+  '9223372036854775807',
+  '-9223372036854775808'
+]
 const strange = '"a":{"id":"x"},"__proto__":{"tag":"x"},"constructor":{"prototype":{"tag":"y"}}'
 const withField = (field: string, value: string, expected: Reply) =>
   withBody(`${field} ${value}`, `{"id":${++lastId},"name":"n","${field}":${value}}`, expected)
@@ -260,15 +353,33 @@ const fields: Case[] = [
   ...noId.map((value) => withField('id', value, invalid(idRule))),
   ...Object.entries(about).flatMap(([field, { taken, refused, rule }]) => [
     ...refused.map((value) => withField(field, value, invalid(`${field} must be ${rule}`))),
-    ...taken.map((value) => withField(field, utf8(value), success({ name: 'n', [field]: JSON.parse(value) })))
+    ...taken.map((value) =>
+      withField(field, utf8(value), success({ name: 'n', [field]: JSON.parse(value) }))
+    )
   ]),
   ...ids.map((id) => withField('id', id, created)),
   withBody('unknown properties', plant().replace('}', `,${strange}}`), created)
 ]
 
 const keyOf = (length: number) => 'k'.repeat(length)
-const goodKeys = [keyOf(255), `"${'\\"'.repeat(255)}"`, '"a, b"', "!#$%&'()*+-./09:;<=>?@AZ[\\]^_`az{|}~"]
-const badKeys = [keyOf(256), `"${keyOf(256)}"`, '', '""', '"a', 'a"b', 'a b', 'a,b', '"a\\b"', '\xe4']
+const goodKeys = [
+  keyOf(255),
+  `"${'\\"'.repeat(255)}"`,
+  '"a, b"',
+  "!#$%&'()*+-./09:;<=>?@AZ[\\]^_`az{|}~"
+]
+const badKeys = [
+  keyOf(256),
+  `"${keyOf(256)}"`,
+  '',
+  '""',
+  '"a',
+  'a"b',
+  'a b',
+  'a,b',
+  '"a\\b"',
+  '\xe4'
+]
 const again = (id: number, key?: string, name = 'n') =>
   request(`{"id":${id},"name":"${name}"}`, key === undefined ? {} : { 'idempotency-key': key })
 const duplicate = failure('DuplicatePlant')
@@ -301,7 +412,11 @@ const order: Case[] = [
   unread('the token, then the type', { ...noAuthorization, 'content-type': 'a/b' }, noToken),
   unread('the token, then the length', { ...noAuthorization, ...mebibyte }, noToken),
   unread('the token, then the body', { authorization: 'Bearer other' }, failure('InvalidToken')),
-  unread('the token, then chunks', { authorization: 'Bearer', ...chunked }, failure('MalformedToken')),
+  unread(
+    'the token, then chunks',
+    { authorization: 'Bearer', ...chunked },
+    failure('MalformedToken')
+  ),
   unread('the token, then 100', { ...noAuthorization, ...hundred }, noToken),
   unread('the key, then the type', { 'idempotency-key': '', 'content-type': 'a/b' }, badKey),
   unread('the type, then the length', { 'content-type': 'a/b', ...mebibyte }, mediaType),
@@ -309,15 +424,29 @@ const order: Case[] = [
   unread('the length, then 100', { ...mebibyte, ...hundred }, longBody)
 ]
 
-const half = [headOf({ ...hundred, 'content-length': '24' }), /100 Continue/, '{"id":70001,'] as const
+const half = [
+  headOf({ ...hundred, 'content-length': '24' }),
+  /100 Continue/,
+  '{"id":70001,'
+] as const
 
 const continues: Case[] = [
   ['the body after 100', [...half, '"name":"n"} '], continued, created],
-  ['the body cut off after 100, behind a good request', [good(), ...half], created, continued, malformed],
+  [
+    'the body cut off after 100, behind a good request',
+    [good(), ...half],
+    created,
+    continued,
+    malformed
+  ],
   ['the body at once', [request(plant(), { expect: '100-Continue' })], continued, created],
   ['HTTP/1.0', [request(plant(), hundred, 'POST /plants HTTP/1.0')], created],
   // What follows could be the body or another request.
-  ['nothing is read after a refusal', [headOf({ ...hundred, ...noAuthorization }), come(1), good()], noToken]
+  [
+    'nothing is read after a refusal',
+    [headOf({ ...hundred, ...noAuthorization }), come(1), good()],
+    noToken
+  ]
 ]
 
 export const refused = request('{', noAuthorization)
@@ -328,12 +457,25 @@ const connections: Case[] = [
   ['a refused body between good ones', [good() + refused + good()], created, noToken, created],
   ['garbage behind good ones', [`${good() + good()}\x01\x02\r\n\r\n`], created, created, malformed],
   ['a bad chunk behind a good one', [good() + chunkedHead, 'zz\r\n'], created, malformed],
-  ['one that closes before a good one', [request(plant(), { connection: 'close' }) + good()], created],
+  [
+    'one that closes before a good one',
+    [request(plant(), { connection: 'close' }) + good()],
+    created
+  ],
   ['half-closed in a header', ['POST /plants HTTP/1.1\r\nhost: te'], malformed],
   ['half-closed in a body', [headOf({}), '{"id":1'], malformed],
   ['half-closed in a chunk', [chunkedHead, '9\r\n{"id'], malformed],
-  ['half-closed in the body of an upgrade', [good() + headOf(upgrade), '{"id":1'], created, malformed],
-  ['half-closed in a chunk of an upgrade', [request('', { ...upgrade, ...chunked }), '9\r\n{'], malformed],
+  [
+    'half-closed in the body of an upgrade',
+    [good() + headOf(upgrade), '{"id":1'],
+    created,
+    malformed
+  ],
+  [
+    'half-closed in a chunk of an upgrade',
+    [request('', { ...upgrade, ...chunked }), '9\r\n{'],
+    malformed
+  ],
   ['half-closed at once', []]
 ]
 
@@ -350,7 +492,11 @@ const largeBodies: Case[] = [
   long('too long on a connection that closes', { connection: 'close' }, longBody),
   long('without a token', noAuthorization, noToken),
   long('behind a malformed field', { 'x y': 'z' }, malformed),
-  ['in chunks', [chunkedHead, ...megabytes.flatMap((part) => ['100000\r\n', part, '\r\n'])], longBody]
+  [
+    'in chunks',
+    [chunkedHead, ...megabytes.flatMap((part) => ['100000\r\n', part, '\r\n'])],
+    longBody
+  ]
 ]
 
 const below = 'POST /v1/store/plants HTTP/1.1'
@@ -366,7 +512,11 @@ const hurriedCases: Case[] = [
   ['half a chunk arrives', [request('', chunked, below), '9\r\n{"id":1'], late],
   ['half a body arrives that is refused', [headOf(noAuthorization, below), '{'], noToken],
   ['no chunk of another coding arrives', [coded('gzip, chunked')], coding],
-  ['chunks of another coding, of an upgrade', [request('', { ...upgrade, ...gzip }), good()], coding]
+  [
+    'chunks of another coding, of an upgrade',
+    [request('', { ...upgrade, ...gzip }), good()],
+    coding
+  ]
 ]
 
 interface Options {

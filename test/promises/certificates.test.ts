@@ -30,7 +30,8 @@ await symlink('..data/ca.pem', at('ca.pem'))
 const write = (name: string, text: string) => writeFile(at(name), text, { mode: 0o600 })
 
 /** Gives the service a certificate of its own. */
-const equip = ({ cert, key }: Certificate) => Promise.all([write('own.pem', cert), write('own.key', key)])
+const equip = ({ cert, key }: Certificate) =>
+  Promise.all([write('own.pem', cert), write('own.key', key)])
 await equip(ofService)
 
 const server = await startServer(t)
@@ -59,12 +60,21 @@ t.test(
   'files that are renewed under load are used by the next sessions, and no client sees an error',
   async (t) => {
     const service = await startService(t, { DATABASE_URL: url })
-    const load = startRivals({ urls: [service.url], token, clients: 4, pauseMs: 50, isRepeating: true })
+    const load = startRivals({
+      urls: [service.url],
+      token,
+      clients: 4,
+      pauseMs: 50,
+      isRepeating: true
+    })
     t.teardown(() => load.stop())
     await load.succeed(creates)
 
     const changes: [title: string, change: () => Promise<unknown>][] = [
-      ['a new authority beside the old one', () => write('ca.pem', both).then(() => serveAs(second))],
+      [
+        'a new authority beside the old one',
+        () => write('ca.pem', both).then(() => serveAs(second))
+      ],
       [
         'a link in the path is swapped',
         async () => {
@@ -133,8 +143,16 @@ const broken: [title: string, damage: () => Promise<unknown>, says: RegExp][] = 
     () => write('ca.pem', second.cert.slice(0, 300)),
     /ca\.pem' has no valid certificate/
   ],
-  ['the certificate is none', () => write('own.pem', ofService.key), /own\.pem' has no valid certificate/],
-  ['the key is cut off', () => write('own.key', ofService.key.slice(0, 99)), /own\.key' has no valid key/],
+  [
+    'the certificate is none',
+    () => write('own.pem', ofService.key),
+    /own\.pem' has no valid certificate/
+  ],
+  [
+    'the key is cut off',
+    () => write('own.key', ofService.key.slice(0, 99)),
+    /own\.key' has no valid key/
+  ],
   [
     'the key is of another certificate',
     () => write('own.key', second.key),

@@ -3,7 +3,17 @@ import t from 'tap'
 import { failureNumbers, maskFields, type Reply } from '../support/responses.ts'
 import { startService } from '../support/service.ts'
 import { exchange, parseResponses, request } from '../support/sockets.ts'
-import { coded, come, created, good, oldChunked, plant, refused, tables, upgrade } from './byte-cases.ts'
+import {
+  coded,
+  come,
+  created,
+  good,
+  oldChunked,
+  plant,
+  refused,
+  tables,
+  upgrade
+} from './byte-cases.ts'
 
 const service = await startService(t)
 /** The same with little patience, below a path. */
@@ -24,7 +34,10 @@ for (const [subject, cases, { jobs = 1, isHurried = false } = {}] of tables)
         const responses = parseResponses(await exchange(url, parts, { halfClose: !isHurried }), {
           isHead: title.startsWith('HEAD')
         })
-        const found = responses.map((response) => ({ ...response, headers: maskFields(response.headers) }))
+        const found = responses.map((response) => ({
+          ...response,
+          headers: maskFields(response.headers)
+        }))
         t.strictSame(found, expected)
         seen.push(...found)
       })
@@ -50,7 +63,9 @@ t.test('a response tells a balancer whether its connection goes on', async (t) =
     ['garbage\r\n\r\n', 'close']
   ]
   for (const [bytes, expected] of cases) {
-    const [response] = parseResponses(await exchange(service.url, [bytes, come(1)], { halfClose: true }))
+    const [response] = parseResponses(
+      await exchange(service.url, [bytes, come(1)], { halfClose: true })
+    )
     t.match(response?.headers, { connection: expected, date: /GMT$/ }, bytes)
     if (response?.status === 200) seen.push(created)
   }
@@ -63,10 +78,15 @@ t.test('the tables have each failure that a request alone can cause', async (t) 
   t.strictSame([...names, ...elsewhere.split(' ')].sort(), Object.keys(failureNumbers).sort())
 })
 
-t.test('each 200 has stored a plant, no failure has; nothing was a fault of the service', async (t) => {
-  const [row] = await service.rows('select count(*)::int from plants')
-  const stored = seen.filter(({ status, headers }) => status === 200 && !('idempotent-replayed' in headers))
-  t.equal(row?.count, stored.length)
-  const warnings = [...service.log(), ...hurried.log()].filter(({ level }) => level >= 40)
-  t.strictSame(warnings, [])
-})
+t.test(
+  'each 200 has stored a plant, no failure has; nothing was a fault of the service',
+  async (t) => {
+    const [row] = await service.rows('select count(*)::int from plants')
+    const stored = seen.filter(
+      ({ status, headers }) => status === 200 && !('idempotent-replayed' in headers)
+    )
+    t.equal(row?.count, stored.length)
+    const warnings = [...service.log(), ...hurried.log()].filter(({ level }) => level >= 40)
+    t.strictSame(warnings, [])
+  }
+)

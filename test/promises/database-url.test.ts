@@ -78,8 +78,16 @@ const refused: [host: Host, query: string, line: RegExp][] = [
     `sslmode=verify-full&${wrong}`,
     /unable to verify the first certificate|self-signed certificate/
   ],
-  ['localhost', 'sslmode=verify-full', /unable to verify the first certificate|self-signed certificate/],
-  ['localhost', `sslmode=require&${wrong}`, /unable to verify the first certificate|self-signed certificate/],
+  [
+    'localhost',
+    'sslmode=verify-full',
+    /unable to verify the first certificate|self-signed certificate/
+  ],
+  [
+    'localhost',
+    `sslmode=require&${wrong}`,
+    /unable to verify the first certificate|self-signed certificate/
+  ],
   ['a server without TLS', 'sslmode=require', /does not support TLS/],
   ['standby', 'target_session_attrs=read-write', /read-only/]
 ]
@@ -89,7 +97,11 @@ t.test(
   'a start on a URL whose server is not the one that was meant says so, and serves nothing',
   async (t) => {
     const url = urlOf('localhost', `sslmode=verify-full&${wrong}`)
-    const running = start(t, serverFile, { ...service, STARTUP_TIMEOUT_MS: '600000', DATABASE_URL: url })
+    const running = start(t, serverFile, {
+      ...service,
+      STARTUP_TIMEOUT_MS: '600000',
+      DATABASE_URL: url
+    })
     await saysMissing(running, /unable to verify the first certificate|self-signed certificate/)
     t.notMatch(running.text(), /listening at|Metrics at/)
   }
@@ -105,19 +117,22 @@ t.test('a service whose DATABASE_URL_FILE changes', async (t) => {
     t.strictSame(await post({ id: ++lastId, name: 'n' }), success({ name: 'n' }))
 
   for (const [index, [host, parameters, session]] of serves.entries())
-    await t.test(`${host}, ${shown(parameters)}: serves over ${JSON.stringify(session)}`, async (t) => {
-      const name = `url-${index}`
-      adopt(urlOf(host, `${parameters}&application_name=${name}`))
-      const sessions = () =>
-        query(
-          primary.url,
-          'select ssl, client_dn from pg_stat_ssl join pg_stat_activity using (pid) where application_name = $1',
-          [name]
-        )
-      const used = () => creates(t).then(sessions)
-      await until('it is used', used, ({ length }) => length > 0)
-      for (const found of await sessions()) t.strictSame(found, session)
-    })
+    await t.test(
+      `${host}, ${shown(parameters)}: serves over ${JSON.stringify(session)}`,
+      async (t) => {
+        const name = `url-${index}`
+        adopt(urlOf(host, `${parameters}&application_name=${name}`))
+        const sessions = () =>
+          query(
+            primary.url,
+            'select ssl, client_dn from pg_stat_ssl join pg_stat_activity using (pid) where application_name = $1',
+            [name]
+          )
+        const used = () => creates(t).then(sessions)
+        await until('it is used', used, ({ length }) => length > 0)
+        for (const found of await sessions()) t.strictSame(found, session)
+      }
+    )
 
   const refusals = () =>
     log().filter(({ msg }) => msg === 'DATABASE_URL_FILE has a URL that does not work yet')

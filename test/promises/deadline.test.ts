@@ -58,7 +58,13 @@ const none: FailureName[] = ['DeadlineExceeded', 'Unavailable']
 const either: FailureName[] = [...none, 'OutcomeUnknown']
 
 const states: State[] = [
-  { state: 'down before the first create', enter: down('SIGINT'), told: none, rows: 0, isOutage: true },
+  {
+    state: 'down before the first create',
+    enter: down('SIGINT'),
+    told: none,
+    rows: 0,
+    isOutage: true
+  },
   { state: 'gone at once', enter: down('SIGQUIT'), told: either, rows: 0, isOutage: true },
   { state: 'hanging', enter: server.freeze, told: either, isOutage: true },
   {
@@ -119,7 +125,8 @@ async function noStandby(t: Test) {
   const heal = await setting('synchronous_standby_names', 'away', '')()
   // The process that makes commits wait may lag behind the setting.
   const waiting = `select from pg_stat_activity where wait_event = 'SyncRep'`
-  const commit = () => openSession(t, server.url, `select pg_logical_emit_message(true, 'test', '')`)
+  const commit = () =>
+    openSession(t, server.url, `select pg_logical_emit_message(true, 'test', '')`)
   await until(
     'commits wait',
     () => {
@@ -133,7 +140,11 @@ async function noStandby(t: Test) {
 
 /** PostgreSQL calls a commit that was cancelled in its wait for the standby a success, and a trigger suppresses the warning. */
 async function silentlyNoStandby(t: Test) {
-  const drop = await addTrigger(t, server.url, `perform set_config('client_min_messages', 'error', true);`)
+  const drop = await addTrigger(
+    t,
+    server.url,
+    `perform set_config('client_min_messages', 'error', true);`
+  )
   const heal = await noStandby(t)
   return async () => {
     await heal()
@@ -207,20 +218,23 @@ async function untilOver(service: Service, from: number) {
 }
 
 for (const { state, enter, by = 'direct', told, rows, isOutage = false, sqlstate } of states) {
-  t.test(`database ${state}: creates get ${told.join(' or ')}, and 200 when it is healed`, async (t) => {
-    const service = services[by]
-    const logged = messages(service).length
-    const heal = await enter(t)
-    const ids = [++lastId, ++lastId, ++lastId]
-    const replies = await Promise.all(ids.map((id) => create(service, id)))
-    for (const reply of replies) checkTold(t, reply, told)
-    if (isOutage) await checkOutage(t, service, logged, sqlstate)
-    await heal()
-    await recovers(t, service)
-    const select = 'select from plants where id = any($1)'
-    if (rows !== undefined) t.equal((await query(server.url, select, [ids])).length, rows, 'rows')
-    if (isOutage) await untilOver(service, logged)
-  })
+  t.test(
+    `database ${state}: creates get ${told.join(' or ')}, and 200 when it is healed`,
+    async (t) => {
+      const service = services[by]
+      const logged = messages(service).length
+      const heal = await enter(t)
+      const ids = [++lastId, ++lastId, ++lastId]
+      const replies = await Promise.all(ids.map((id) => create(service, id)))
+      for (const reply of replies) checkTold(t, reply, told)
+      if (isOutage) await checkOutage(t, service, logged, sqlstate)
+      await heal()
+      await recovers(t, service)
+      const select = 'select from plants where id = any($1)'
+      if (rows !== undefined) t.equal((await query(server.url, select, [ids])).length, rows, 'rows')
+      if (isOutage) await untilOver(service, logged)
+    }
+  )
 }
 
 t.test('what was told "none" is never stored, not even later', async (t) => {

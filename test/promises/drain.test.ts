@@ -75,7 +75,12 @@ const patient: Case[] = [
     expected: Array.from({ length: 5 }, () => success({ name: longName })),
     isUnread: true
   },
-  { title: 'a silent connection is closed without a word', before: '', expected: [], afterMs: noticeMs }
+  {
+    title: 'a silent connection is closed without a word',
+    before: '',
+    expected: [],
+    afterMs: noticeMs
+  }
 ]
 
 /** What is never completed ends by the time limits, of which the longest is that of Fastify's plugins. */
@@ -152,13 +157,18 @@ async function drain(t: Test, cases: Case[], env: Record<string, string>) {
     connections[index]?.socket.resume()
     const responses = (await connections[index]?.end()) ?? []
     t.strictSame(
-      responses.map(({ status, headers, body }) => ({ status, headers: maskFields(headers), body })),
+      responses.map(({ status, headers, body }) => ({
+        status,
+        headers: maskFields(headers),
+        body
+      })),
       expected,
       title
     )
     const tookMs = Number(await connections[index]?.closedAtMs) - writtenAtMs
     t.ok(tookMs >= afterMs, `${title}: after ${Math.round(tookMs)} ms`)
-    if (expected.length > 0) t.equal(responses.at(-1)?.headers.connection, 'close', `${title}: says close`)
+    if (expected.length > 0)
+      t.equal(responses.at(-1)?.headers.connection, 'close', `${title}: says close`)
   }
   await checkEnd(t, service)
 }
@@ -191,61 +201,71 @@ t.test('SIGTERM: clients that stay after their last response do not hold it up',
   await checkEnd(t, service)
 })
 
-t.test('SIGTERM: connections that are kept alive and idle are ended without a response', async (t) => {
-  const service = await startService(t)
-  const connections = await Promise.all(Array.from({ length: 5 }, () => connect(t, service.url)))
-  for (const { socket } of connections) {
-    socket.write(create())
-    await once(socket, 'data')
-  }
-  service.kill('SIGTERM')
-  for (const { end } of connections) {
-    const responses = await end()
-    t.strictSame(
-      responses.map(({ status, headers }) => `${status} ${headers.connection}`),
-      ['200 keep-alive']
-    )
-  }
-  await checkEnd(t, service)
-})
-
-t.test('SIGTERM: a client that keeps its connection busy is told before it is closed', async (t) => {
-  const pauseMs = 100
-  const service = await startService(t)
-  const clients = await Promise.all(Array.from({ length: 8 }, () => connect(t, service.url)))
-  /** Creates until the connection ends; resolves with the longest time that it was silent. */
-  const work = async ({ socket, closedAtMs }: (typeof clients)[number]) => {
-    let longestMs = 0
-    for (let lastMs = performance.now(); !socket.closed; ) {
-      const responded = once(socket, 'data')
+t.test(
+  'SIGTERM: connections that are kept alive and idle are ended without a response',
+  async (t) => {
+    const service = await startService(t)
+    const connections = await Promise.all(Array.from({ length: 5 }, () => connect(t, service.url)))
+    for (const { socket } of connections) {
       socket.write(create())
-      await Promise.race([responded.catch(() => {}), closedAtMs])
-      await Promise.race([sleep(pauseMs), closedAtMs])
-      longestMs = Math.max(longestMs, performance.now() - lastMs)
-      lastMs = performance.now()
+      await once(socket, 'data')
     }
-    return longestMs
+    service.kill('SIGTERM')
+    for (const { end } of connections) {
+      const responses = await end()
+      t.strictSame(
+        responses.map(({ status, headers }) => `${status} ${headers.connection}`),
+        ['200 keep-alive']
+      )
+    }
+    await checkEnd(t, service)
   }
-  const silences = clients.map(work)
-  await until('all have begun', async () => (await service.rows('select from plants')).length >= 16)
-  service.kill('SIGTERM')
-  for (const [index, { end }] of clients.entries()) {
-    const responses = await end()
-    const longestMs = (await silences[index]) as number
-    const last = responses.at(-1)?.headers.connection
-    // This process stood still for so long that it was silent for the whole notice.
-    if (longestMs > noticeMs / 2) t.comment(`${last} after a silence of ${longestMs} ms`)
-    else t.equal(last, 'close')
+)
+
+t.test(
+  'SIGTERM: a client that keeps its connection busy is told before it is closed',
+  async (t) => {
+    const pauseMs = 100
+    const service = await startService(t)
+    const clients = await Promise.all(Array.from({ length: 8 }, () => connect(t, service.url)))
+    /** Creates until the connection ends; resolves with the longest time that it was silent. */
+    const work = async ({ socket, closedAtMs }: (typeof clients)[number]) => {
+      let longestMs = 0
+      for (let lastMs = performance.now(); !socket.closed; ) {
+        const responded = once(socket, 'data')
+        socket.write(create())
+        await Promise.race([responded.catch(() => {}), closedAtMs])
+        await Promise.race([sleep(pauseMs), closedAtMs])
+        longestMs = Math.max(longestMs, performance.now() - lastMs)
+        lastMs = performance.now()
+      }
+      return longestMs
+    }
+    const silences = clients.map(work)
+    await until(
+      'all have begun',
+      async () => (await service.rows('select from plants')).length >= 16
+    )
+    service.kill('SIGTERM')
+    for (const [index, { end }] of clients.entries()) {
+      const responses = await end()
+      const longestMs = (await silences[index]) as number
+      const last = responses.at(-1)?.headers.connection
+      // This process stood still for so long that it was silent for the whole notice.
+      if (longestMs > noticeMs / 2) t.comment(`${last} after a silence of ${longestMs} ms`)
+      else t.equal(last, 'close')
+    }
+    await checkEnd(t, service)
   }
-  await checkEnd(t, service)
-})
+)
 
 // A terminal signals a group, and npm passes the signal on.
 t.test('further signals do not cut the shutdown off', async (t) => {
   const service = await startService(t, { SHUTDOWN_DELAY_MS: '6000' })
   service.kill('SIGINT')
   service.kill('SIGINT')
-  const isNotReady = async () => (await send(`${service.url}/readyz`, { method: 'GET' })).status !== 200
+  const isNotReady = async () =>
+    (await send(`${service.url}/readyz`, { method: 'GET' })).status !== 200
   await until('it is not ready', isNotReady)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) service.kill(signal)
   t.strictSame(await service.post({ id: ++lastId, name: 'n' }), created)

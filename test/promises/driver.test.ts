@@ -19,7 +19,9 @@ const authenticate = (type: number): Part => ({ answers: [message('R', type)] })
 const atLogin = (...bytes: number[]): Part => ({ answers: [Buffer.from(bytes)] })
 const atQuery = (...answers: Buffer[]): Part => ({ answers: [loggedIn, ...answers] })
 const mysql = Buffer.from('4a0000000a382e302e3336000800000041424344454647480000', 'hex')
-const http = Buffer.from('HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n')
+const http = Buffer.from(
+  'HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n'
+)
 
 const misunderstood = /is not understood: /
 const unknown = (type: number) => new RegExp(`is not understood: .*type ${type}$`)
@@ -54,7 +56,12 @@ const parts: [title: string, part: Part, says: RegExp, saysOfTls?: RegExp][] = [
   ['an end at once', { answers: [Buffer.alloc(0)], ends: true }, /terminated unexpectedly$/],
   ['random bytes', { answers: [Buffer.from('3f8a91c7e05b', 'hex')] }, misunderstood],
   ["MySQL's greeting", { greeting: mysql, tlsAnswer: mysql }, misunderstood, /as PostgreSQL does$/],
-  ['an HTTP server', { answers: [http], tlsAnswer: http, ends: true }, misunderstood, /as PostgreSQL does$/]
+  [
+    'an HTTP server',
+    { answers: [http], tlsAnswer: http, ends: true },
+    misunderstood,
+    /as PostgreSQL does$/
+  ]
 ]
 /** What only happens before TLS. */
 const tlsParts: [title: string, part: Part, says: RegExp][] = [
@@ -94,7 +101,11 @@ for (const encrypted of isEncrypted)
     async (t) => {
       const { double, url } = await stage(t, encrypted)
       double.become(authenticate(7))
-      const running = start(t, serverFile, { ...env, DATABASE_URL: url, STARTUP_TIMEOUT_MS: '600000' })
+      const running = start(t, serverFile, {
+        ...env,
+        DATABASE_URL: url,
+        STARTUP_TIMEOUT_MS: '600000'
+      })
       const ended = running.ended.then((end) => Promise.reject(new Error(JSON.stringify(end))))
       for (const [title, part, says] of partsOf(encrypted)) {
         double.become(part)

@@ -67,7 +67,10 @@ const faults: Record<string, (scene: Scene) => Promise<unknown>> = {
   },
 
   // The address now leads to another server: old sessions are read-only for ever, and new ones are not.
-  async 'PostgreSQL is demoted behind its address, and its sessions live on'({ server, isNoticed }) {
+  async 'PostgreSQL is demoted behind its address, and its sessions live on'({
+    server,
+    isNoticed
+  }) {
     await query(server.url, 'alter database postgres set default_transaction_read_only = off')
     await setServer(urlOf(server.url, 'template1'), 'default_transaction_read_only', 'on')
     await isNoticed()
@@ -139,8 +142,9 @@ t.test('a synchronous standby', async (t) => {
   // A setting that the operator changes for all sessions does not weaken the promise.
   await setServer(pair.primary.url, 'synchronous_commit', 'off')
 
-  await t.test('stands still: nothing is told of a row that it lacks, whichever session asks', (t) =>
-    proveWait(t, pair, replicas)
+  await t.test(
+    'stands still: nothing is told of a row that it lacks, whichever session asks',
+    (t) => proveWait(t, pair, replicas)
   )
 
   await t.test(
@@ -185,7 +189,11 @@ async function proveWait(
   await untilStored('pg_terminate_backend', [1, 2, 3])
   const cancelled = ask(writer, 4, 'ours')
   await untilStored('pg_cancel_backend', [4])
-  const found = [ask(reader, 1, 'ours'), ask(reader, 2, 'ours', 'key'), ask(reader, 3, 'other', 'key')]
+  const found = [
+    ask(reader, 1, 'ours'),
+    ask(reader, 2, 'ours', 'key'),
+    ask(reader, 3, 'other', 'key')
+  ]
   const fresh = ask(reader, 5, 'ours')
   // What must not come would come at once.
   await sleep(2_000)
@@ -218,7 +226,9 @@ function startLoad(t: Test, services: Service[]): Load {
 /** Returns a wait for a statement of the service that fails from now on. */
 async function watchFailures({ metrics }: Service) {
   const count = async () => {
-    const { written, found, ...failed } = (await metrics()).values('plant_store_batch_duration_seconds_count')
+    const { written, found, ...failed } = (await metrics()).values(
+      'plant_store_batch_duration_seconds_count'
+    )
     return Object.values(failed).reduce((sum, value) => sum + value, 0)
   }
   const before = await count()

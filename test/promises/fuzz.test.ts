@@ -18,8 +18,12 @@ let lastId = 2n ** 62n
 
 /** The requests of the byte cases. A response to HEAD has no body, and other paths have other successes. */
 const corpus = tables
-  .flatMap(([, cases]) => cases.map(([, parts]) => parts.filter((part) => typeof part === 'string').join('')))
-  .filter((text) => text !== '' && text.length < 5_000 && !/HEAD|livez|readyz|openapi|docs/.test(text))
+  .flatMap(([, cases]) =>
+    cases.map(([, parts]) => parts.filter((part) => typeof part === 'string').join(''))
+  )
+  .filter(
+    (text) => text !== '' && text.length < 5_000 && !/HEAD|livez|readyz|openapi|docs/.test(text)
+  )
 
 const pieces =
   '|\r\n|\n|\0|\xff| |:|/|%|{|"|HTTP/1.0|content-length: 0\r\n|transfer-encoding: chunked\r\n|0\r\n\r\n'
@@ -28,7 +32,11 @@ const place = fc.double({ min: 0, max: 1, noNaN: true })
 const damage = fc.record({
   place,
   length: fc.oneof(fc.constantFrom(0, 1), fc.nat(100)),
-  by: fc.oneof(fc.constantFrom(...pieces.split('|')), fc.constant('$&$&'), fc.constantFrom(...corpus))
+  by: fc.oneof(
+    fc.constantFrom(...pieces.split('|')),
+    fc.constant('$&$&'),
+    fc.constantFrom(...corpus)
+  )
 })
 const exchangeOf = fc.record({
   good: fc.nat(3),
@@ -51,11 +59,16 @@ async function send({ good, damaged, cuts }: Exchange) {
   const plants = Array.from({ length: good }, () => ({ id: ++lastId, name: `good ${lastId}` }))
   const goods = plants.map(({ id, name }) => request(`{"id":${id},"name":"${name}"}`))
   const text = [...goods, ...damaged.map(([whole, all]) => all.reduce(apply, whole))].join('')
-  const ends = [0, ...cuts.map((cut) => Math.floor(cut * text.length)).sort((a, b) => a - b), text.length]
+  const ends = [
+    0,
+    ...cuts.map((cut) => Math.floor(cut * text.length)).sort((a, b) => a - b),
+    text.length
+  ]
   const packets = ends.slice(1).map((end, index) => text.slice(ends[index], end))
   const bytes = await exchange(service.url, packets, { halfClose: true })
   const responses = checkResponses(bytes)
-  const isNew = ({ status, headers }: RawResponse) => status === 200 && !('idempotent-replayed' in headers)
+  const isNew = ({ status, headers }: RawResponse) =>
+    status === 200 && !('idempotent-replayed' in headers)
   created.push(...responses.filter(isNew).map(({ body }) => body))
   if (responses.length === 0 && !/^[\r\n]*$/.test(text)) throw new Error('no response')
   for (const [index, { name }] of plants.entries())

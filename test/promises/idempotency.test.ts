@@ -28,7 +28,12 @@ const newPlant = () => ({ id: ++lastId, ...monstera })
 /** What comes after a create with the key `a`: the plant as it is sent, header fields, and the response. */
 const seconds: [title: string, sent: (id: number) => unknown, options: object, reply: Reply][] = [
   ['the same: the first response again', (id) => ({ id, ...monstera }), keyed('a'), replayed],
-  ['the key in quotes: the first response again', (id) => ({ id, ...monstera }), keyed('"a"'), replayed],
+  [
+    'the key in quotes: the first response again',
+    (id) => ({ id, ...monstera }),
+    keyed('"a"'),
+    replayed
+  ],
   [
     'another secret of the caller: the first response again',
     (id) => ({ id, ...monstera }),
@@ -89,23 +94,28 @@ const changes: [title: string, begin: string, end: string, reply: Reply][] = [
 ]
 
 for (const [title, begin, end, reply] of changes)
-  t.test(`the operator ${title}: a repeat gets what it should, copies at the same time, too`, async (t) => {
-    await run('delete from plants')
-    const plant = newPlant()
-    t.strictSame(await service.post(plant, keyed('a')), created)
-    await run(begin)
-    if (end) t.teardown(() => run(end))
-    t.strictSame(await replica.post(plant, keyed('a')), reply)
-    const copies = await Promise.all(Array.from({ length: 40 }, () => service.post(plant, keyed('a'))))
-    t.strictSame(copies, Array(40).fill(replayed))
-    t.strictSame(await service.post(plant), duplicate, 'a taken id is taken')
-    if (end)
-      t.strictSame(
-        await service.post(newPlant(), keyed('a')),
-        failure('RefusedPlant'),
-        'a new one is refused'
+  t.test(
+    `the operator ${title}: a repeat gets what it should, copies at the same time, too`,
+    async (t) => {
+      await run('delete from plants')
+      const plant = newPlant()
+      t.strictSame(await service.post(plant, keyed('a')), created)
+      await run(begin)
+      if (end) t.teardown(() => run(end))
+      t.strictSame(await replica.post(plant, keyed('a')), reply)
+      const copies = await Promise.all(
+        Array.from({ length: 40 }, () => service.post(plant, keyed('a')))
       )
-  })
+      t.strictSame(copies, Array(40).fill(replayed))
+      t.strictSame(await service.post(plant), duplicate, 'a taken id is taken')
+      if (end)
+        t.strictSame(
+          await service.post(newPlant(), keyed('a')),
+          failure('RefusedPlant'),
+          'a new one is refused'
+        )
+    }
+  )
 
 t.test('copies at the same time, at two replicas: one is created', async (t) => {
   const cases: [title: string, options: object, others: Reply][] = [
@@ -116,7 +126,9 @@ t.test('copies at the same time, at two replicas: one is created', async (t) => 
     await t.test(title, async (t) => {
       for (let round = 0; round < 10; round++) {
         const plant = newPlant()
-        const copies = Array.from({ length: 20 }, (_, n) => (n % 2 ? service : replica).post(plant, options))
+        const copies = Array.from({ length: 20 }, (_, n) =>
+          (n % 2 ? service : replica).post(plant, options)
+        )
         assertOneCreated(t, await Promise.all(copies), others)
         t.equal((await run(`select from plants where id = ${plant.id}`)).length, 1)
       }
@@ -149,19 +161,24 @@ t.test('copies in one packet: one of them is told that it has created the plant'
   t.not(exact, 0)
 })
 
-t.test('copies at two replicas, where names are unique: none is refused for its own row', async (t) => {
-  await run('delete from plants')
-  await run('alter table plants add constraint one_name unique (name)')
-  t.teardown(() => run('alter table plants drop constraint one_name'))
-  for (let pair = 0; pair < 30; pair++) {
-    const plant = { id: ++lastId, name: `pair ${pair}` }
-    const replies = await Promise.all([service, replica].map(({ post }) => post(plant, keyed('a'))))
-    t.strictSame(
-      replies.map(({ status }) => status),
-      [200, 200]
-    )
+t.test(
+  'copies at two replicas, where names are unique: none is refused for its own row',
+  async (t) => {
+    await run('delete from plants')
+    await run('alter table plants add constraint one_name unique (name)')
+    t.teardown(() => run('alter table plants drop constraint one_name'))
+    for (let pair = 0; pair < 30; pair++) {
+      const plant = { id: ++lastId, name: `pair ${pair}` }
+      const replies = await Promise.all(
+        [service, replica].map(({ post }) => post(plant, keyed('a')))
+      )
+      t.strictSame(
+        replies.map(({ status }) => status),
+        [200, 200]
+      )
+    }
   }
-})
+)
 
 t.test('a repeat to a process that has started since: the first response again', async (t) => {
   const plant = newPlant()

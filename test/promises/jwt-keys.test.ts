@@ -79,8 +79,16 @@ t.test(
 /** What a provider may respond, and what the log says about it. */
 const troubles: [title: string, respond: Respond, missing: RegExp][] = [
   ['an error', (_, response) => response.writeHead(500).end(), /: status 500$/],
-  ['a redirect', (_, response) => response.writeHead(302, { location: '/lure' }).end(), /: status 302$/],
-  ['a page', (_, response) => response.end('<html>'), /: Unexpected token '<'.* is not valid JSON$/],
+  [
+    'a redirect',
+    (_, response) => response.writeHead(302, { location: '/lure' }).end(),
+    /: status 302$/
+  ],
+  [
+    'a page',
+    (_, response) => response.end('<html>'),
+    /: Unexpected token '<'.* is not valid JSON$/
+  ],
   ['a text', (_, response) => response.end('"keys"'), / names another issuer$/],
   ['nothing', (_, response) => response.end(), /: Unexpected end of JSON input$/],
   ['10 MB', (_, response) => response.end(Buffer.alloc(1e7, ' ')), /: more than 1048576 bytes$/],
@@ -105,7 +113,11 @@ t.test('a start waits for the keys, and says why', async (t) => {
   const { d, ...rest } = makeKey().privateKey.export({ format: 'jwk' })
   const all: typeof troubles = [
     ...troubles,
-    ['another issuer', asJson({ ...good, issuer: 'https://issuer.test' }), / names another issuer$/],
+    [
+      'another issuer',
+      asJson({ ...good, issuer: 'https://issuer.test' }),
+      / names another issuer$/
+    ],
     [
       'keys in clear text',
       asJson({ ...good, jwks_uri: 'http://192.0.2.1/' }),
@@ -113,7 +125,11 @@ t.test('a start waits for the keys, and says why', async (t) => {
     ],
     ['no place of keys', asJson({ issuer }), / must have a jwks_uri with https$/],
     ['no keys', asJson(good, { keys: [] }), /^must be a JWKS with a public key/],
-    ['a private key', asJson(good, { keys: [{ ...rest, d }] }), /^must be a JWKS with a public key/],
+    [
+      'a private key',
+      asJson(good, { keys: [{ ...rest, d }] }),
+      /^must be a JWKS with a public key/
+    ],
     ['a secret', asJson(good, { keys: [{ kty: 'oct', k: 'c2VjcmV0' }] }), /^must be a JWKS/],
     ['no list', asJson(good, { keys: 'none' }), /^must be a JWKS with a public key/]
   ]
@@ -148,54 +164,68 @@ t.test('a start waits for the keys, and says why', async (t) => {
 t.test('a start without keys ends in one line', async (t) => {
   const { issuer, settings, goAway } = await startProvider(t)
   await goAway()
-  const env = { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/p', STARTUP_TIMEOUT_MS: '1000', ...settings }
+  const env = {
+    DATABASE_URL: 'postgres://u:p@127.0.0.1:1/p',
+    STARTUP_TIMEOUT_MS: '1000',
+    ...settings
+  }
   const where = `${issuer}/.well-known/openid-configuration`
   const reason = `${where}: connect ECONNREFUSED ${issuer.slice('http://'.length)}`
-  const log = await refuses(t, serverFile, env, [`the identity provider's keys cannot be fetched: ${reason}`])
+  const log = await refuses(t, serverFile, env, [
+    `the identity provider's keys cannot be fetched: ${reason}`
+  ])
   t.equal(lastMissing(log), reason)
 })
 
-t.test('while the provider is away, known keys serve, and unknown ones are told to wait', async (t) => {
-  const key = makeKey()
-  const provider = await startProvider(t, key)
-  const { respond, token } = provider
-  const service = await startService(t, provider.settings)
-  const remembered = token()
-  t.strictSame(await create(service, remembered), created)
-  const next = makeKey()
-  const later = provider.token({}, {}, next)
-  const failures = () => metric(service, 'jwt_keys_failures_total')
-  const away: [title: string, act: () => unknown][] = [
-    ['is away', () => provider.goAway()],
-    ['does not respond', () => provider.comeBack().then(() => (provider.respond = () => {}))],
-    ['sends no keys', () => (provider.respond = (_, response) => void response.end('{}'))]
-  ]
-  for (const [title, act] of away) {
-    await act()
-    const before = await failures()
-    t.strictSame(await create(service, later), unavailable, `${title}: a new key`)
-    t.ok((await failures()) > before, `${title}: counted`)
-    t.strictSame(await create(service, remembered), created, `${title}: a remembered token`)
-    t.strictSame(await create(service, token()), created, `${title}: a known key`)
-    t.strictSame(await create(service, listed), created, `${title}: a listed token`)
-    t.strictSame(await create(service, token({ exp: 1 })), expired, `${title}: an expired one`)
+t.test(
+  'while the provider is away, known keys serve, and unknown ones are told to wait',
+  async (t) => {
+    const key = makeKey()
+    const provider = await startProvider(t, key)
+    const { respond, token } = provider
+    const service = await startService(t, provider.settings)
+    const remembered = token()
+    t.strictSame(await create(service, remembered), created)
+    const next = makeKey()
+    const later = provider.token({}, {}, next)
+    const failures = () => metric(service, 'jwt_keys_failures_total')
+    const away: [title: string, act: () => unknown][] = [
+      ['is away', () => provider.goAway()],
+      ['does not respond', () => provider.comeBack().then(() => (provider.respond = () => {}))],
+      ['sends no keys', () => (provider.respond = (_, response) => void response.end('{}'))]
+    ]
+    for (const [title, act] of away) {
+      await act()
+      const before = await failures()
+      t.strictSame(await create(service, later), unavailable, `${title}: a new key`)
+      t.ok((await failures()) > before, `${title}: counted`)
+      t.strictSame(await create(service, remembered), created, `${title}: a remembered token`)
+      t.strictSame(await create(service, token()), created, `${title}: a known key`)
+      t.strictSame(await create(service, listed), created, `${title}: a listed token`)
+      t.strictSame(await create(service, token({ exp: 1 })), expired, `${title}: an expired one`)
+    }
+    // Its body is not asked for while the keys are.
+    const fields = {
+      authorization: `Bearer ${later}`,
+      'content-length': '100',
+      expect: '100-continue'
+    }
+    const responses = parseResponses(await exchange(service.url, [request('', fields)]))
+    t.strictSame(
+      responses.map(({ headers }) => headers['error-name']),
+      ['KeysUnavailable']
+    )
+    const age = await metric(service, 'jwt_keys_age_seconds')
+    t.ok(age > 0, 'the age of the keys')
+    provider.respond = respond
+    provider.keys = [key, next]
+    await until('it is back', async () => (await create(service, later)).status === 200)
+    t.ok((await metric(service, 'jwt_keys_age_seconds')) < age, 'the keys are new')
+    const isBack = () =>
+      service.log().some(({ msg }) => msg === "the identity provider's keys were fetched")
+    await until('it is logged', isBack)
   }
-  // Its body is not asked for while the keys are.
-  const fields = { authorization: `Bearer ${later}`, 'content-length': '100', expect: '100-continue' }
-  const responses = parseResponses(await exchange(service.url, [request('', fields)]))
-  t.strictSame(
-    responses.map(({ headers }) => headers['error-name']),
-    ['KeysUnavailable']
-  )
-  const age = await metric(service, 'jwt_keys_age_seconds')
-  t.ok(age > 0, 'the age of the keys')
-  provider.respond = respond
-  provider.keys = [key, next]
-  await until('it is back', async () => (await create(service, later)).status === 200)
-  t.ok((await metric(service, 'jwt_keys_age_seconds')) < age, 'the keys are new')
-  const isBack = () => service.log().some(({ msg }) => msg === "the identity provider's keys were fetched")
-  await until('it is logged', isBack)
-})
+)
 
 t.test('made-up key ids are no flood to the provider, and hold few requests', async (t) => {
   const provider = await startProvider(t, makeKey())

@@ -40,7 +40,12 @@ t.test('RFC 8725: each attack on a token, and good tokens of each kind', async (
   const short = makeKey('RS256', 1024)
   const attacker = makeKey('RS256')
   const provider = await startProvider(t, ...keys)
-  const hmac = { kty: 'oct', kid: 'hmac', alg: 'HS256', k: Buffer.from('s'.repeat(32)).toString('base64url') }
+  const hmac = {
+    kty: 'oct',
+    kid: 'hmac',
+    alg: 'HS256',
+    k: Buffer.from('s'.repeat(32)).toString('base64url')
+  }
   const jwks = JSON.stringify({ keys: [...keys, short].map(toJwk).concat(hmac as never) })
   const file = join(t.testdir({ 'keys.json': jwks }), 'keys.json')
   const service = await startService(t, { ...provider.settings, AUTH_JWT_KEYS_FILE: file })
@@ -75,18 +80,38 @@ t.test('RFC 8725: each attack on a token, and good tokens of each kind', async (
     ['alg nOnE', forge({ alg: 'nOnE' }), badAlgorithm],
     ['alg none with a signature', `${forge({ alg: 'none' })}${signature}`, badAlgorithm],
     ['HMAC by the public key', forge({ alg: 'HS256' }, pem), badAlgorithm],
-    ['HMAC by the public key as JWK', forge({ alg: 'HS256' }, JSON.stringify(toJwk(rsa))), badAlgorithm],
+    [
+      'HMAC by the public key as JWK',
+      forge({ alg: 'HS256' }, JSON.stringify(toJwk(rsa))),
+      badAlgorithm
+    ],
     ['HMAC by the public modulus', forge({ alg: 'HS512' }, `${toJwk(rsa).n}`), badAlgorithm],
-    ['HMAC by a secret in the JWKS', forge({ alg: 'HS256', kid: 'hmac' }, 's'.repeat(32)), badAlgorithm],
+    [
+      'HMAC by a secret in the JWKS',
+      forge({ alg: 'HS256', kid: 'hmac' }, 's'.repeat(32)),
+      badAlgorithm
+    ],
     ['another algorithm than the key has', token({}, { alg: 'PS256' }, rsa), badKey],
     ['no algorithm', `${Buffer.from('{}').toString('base64url')}.${body}.${signature}`, wrong],
     // Sections 2.2 and 3.5, weak keys.
     ['a key of 1,024 bits', token({}, {}, short), unavailable],
     // Sections 2.3 and 3.3, composition, encryption and nesting.
     ['five parts, as encrypted ones have', `${head}.${head}.${head}.${body}.${signature}`, wrong],
-    ['a nested token', signToken(rsa.privateKey, { alg: 'RS256', kid: rsa.kid, cty: 'JWT' }, token()), wrong],
-    ['claims that are a list', signToken(rsa.privateKey, { alg: 'RS256', kid: rsa.kid }, [1]), wrong],
-    ['claims that are null', signToken(rsa.privateKey, { alg: 'RS256', kid: rsa.kid }, 'null'), wrong],
+    [
+      'a nested token',
+      signToken(rsa.privateKey, { alg: 'RS256', kid: rsa.kid, cty: 'JWT' }, token()),
+      wrong
+    ],
+    [
+      'claims that are a list',
+      signToken(rsa.privateKey, { alg: 'RS256', kid: rsa.kid }, [1]),
+      wrong
+    ],
+    [
+      'claims that are null',
+      signToken(rsa.privateKey, { alg: 'RS256', kid: rsa.kid }, 'null'),
+      wrong
+    ],
     // Section 3.4, what is signed.
     ['a signature by another key', forge({}), wrong],
     ['claims of another token', `${head}.${other}.${signature}`, wrong],
@@ -131,7 +156,8 @@ t.test('RFC 8725: each attack on a token, and good tokens of each kind', async (
     ['a beginning within the tolerance', token({ nbf: inSeconds(8) }), created],
     ['a beginning in an hour', token({ nbf: inSeconds(3_600) }), invalid('is not valid yet')]
   ]
-  for (const [title, token, response] of cases) t.strictSame(await create(service, token), response, title)
+  for (const [title, token, response] of cases)
+    t.strictSame(await create(service, token), response, title)
   await until('an end within the tolerance', async () => {
     return (await create(service, token({ exp: inSeconds(-2) }))).status === 200
   })
@@ -146,7 +172,11 @@ t.test('RFC 8725: each attack on a token, and good tokens of each kind', async (
 t.test('the callers of tokens', async (t) => {
   const provider = await startProvider(t, makeKey())
   const keys = { AUTH_JWT_KEYS: toJwks(...provider.keys), RATE_LIMIT: '1' }
-  const service = await startService(t, { ...provider.settings, ...keys, AUTH_TOKENS: `tester:${listed}` })
+  const service = await startService(t, {
+    ...provider.settings,
+    ...keys,
+    AUTH_TOKENS: `tester:${listed}`
+  })
   const { token } = provider
   const callers = [
     'alice',
@@ -180,7 +210,11 @@ t.test('the callers of tokens', async (t) => {
     ['a']
   ]
   for (const caller of refused)
-    t.strictSame(await create(service, token({ sub: caller })), unacceptable(), JSON.stringify(caller))
+    t.strictSame(
+      await create(service, token({ sub: caller })),
+      unacceptable(),
+      JSON.stringify(caller)
+    )
 
   const named = { AUTH_JWT_CALLER: 'https://plants.test/client', DATABASE_URL: service.databaseUrl }
   const other = await startService(t, { ...provider.settings, ...keys, ...named, RATE_LIMIT: '0' })
@@ -220,7 +254,10 @@ t.test('a name is one caller, listed or not: its Idempotency-Keys are the same',
 
 t.test('a remembered token is refused when it has expired', async (t) => {
   const provider = await startProvider(t, makeKey())
-  const service = await startService(t, { ...provider.settings, AUTH_JWT_KEYS: toJwks(...provider.keys) })
+  const service = await startService(t, {
+    ...provider.settings,
+    AUTH_JWT_KEYS: toJwks(...provider.keys)
+  })
   await until('one is created and then refused', async () => {
     const token = provider.token({ exp: inSeconds(-8) })
     const first = await create(service, token)
@@ -231,7 +268,9 @@ t.test('a remembered token is refused when it has expired', async (t) => {
 })
 
 t.test('a provider of the registry: a token of it is good until it expires', async (t) => {
-  const jwks = { keys: [{ ...makeKey('RS256').privateKey.export({ format: 'jwk' }), kid: 'k', use: 'sig' }] }
+  const jwks = {
+    keys: [{ ...makeKey('RS256').privateKey.export({ format: 'jwk' }), kid: 'k', use: 'sig' }]
+  }
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())
@@ -302,9 +341,15 @@ const callers = Number(process.env.JWT_CALLERS ?? 1_000)
 
 t.test(`${callers} callers: series and memory are bounded, and each has its rate`, async (t) => {
   const provider = await startProvider(t, makeKey())
-  const settings = { ...provider.settings, AUTH_JWT_KEYS: toJwks(...provider.keys), RATE_LIMIT: '1000' }
+  const settings = {
+    ...provider.settings,
+    AUTH_JWT_KEYS: toJwks(...provider.keys),
+    RATE_LIMIT: '1000'
+  }
   const service = await startService(t, settings, { flags: ['--max-old-space-size=128'] })
-  const tokens = Array.from({ length: callers }, (_, index) => provider.token({ sub: `caller-${index}` }))
+  const tokens = Array.from({ length: callers }, (_, index) =>
+    provider.token({ sub: `caller-${index}` })
+  )
   const wanted = `${created.body}`
   const createAll = async () => {
     const began = performance.now()
@@ -320,7 +365,8 @@ t.test(`${callers} callers: series and memory are bounded, and each has its rate
   }
   t.comment({ verifiedMs: await createAll(), rememberedMs: await createAll() })
   const counted = async () => (await service.metrics()).values('plant_store_http_requests_total')
-  const total = (all: Record<string, number>) => Object.values(all).reduce((sum, value) => sum + value, 0)
+  const total = (all: Record<string, number>) =>
+    Object.values(all).reduce((sum, value) => sum + value, 0)
   const all = await until('all are counted', counted, (found) => total(found) >= 2 * callers)
   t.equal(Object.keys(all).filter((label) => label.startsWith('caller-')).length, 200)
   t.equal(all['(other) Success'], 2 * (callers - 200))

@@ -32,10 +32,13 @@ async function startUnread(stdout: 'pipe' | number, env = {}) {
     stdio: ['ignore', stdout, 'inherit']
   })
   t.teardown(() => child.kill('SIGKILL'))
-  const get = (port: string, path: string) => send(`http://127.0.0.1:${port}${path}`, { method: 'GET' })
+  const get = (port: string, path: string) =>
+    send(`http://127.0.0.1:${port}${path}`, { method: 'GET' })
   await until('it serves', () => get(PORT, '/livez'))
   const lostLines = async () =>
-    parseMetrics((await get(METRICS_PORT, '/metrics')).body).value('plant_store_log_lines_lost_total')
+    parseMetrics((await get(METRICS_PORT, '/metrics')).body).value(
+      'plant_store_log_lines_lost_total'
+    )
   return { child, plants: `http://127.0.0.1:${PORT}/plants`, lostLines }
 }
 
@@ -43,9 +46,17 @@ const long = { ...headers, 'x-request-id': 'x'.repeat(128), 'x-forwarded-for': '
 const fill = (plants: string, lines = 1_000) =>
   Promise.all(Array.from({ length: lines }, () => post(plants, '', { headers: long })))
 /** The kernel takes 200 kB for a reader that stalls; the service keeps 1 MiB for a full disk. */
-const outputs: [title: string, stdout: 'pipe' | number, use: (service: Unread) => Promise<unknown>][] = [
+const outputs: [
+  title: string,
+  stdout: 'pipe' | number,
+  use: (service: Unread) => Promise<unknown>
+][] = [
   ['a reader that stalls', 'pipe', ({ plants }) => fill(plants)],
-  ['a reader that is gone', 'pipe', ({ child, plants }) => fill(plants, child.stdout?.destroy() && 10)],
+  [
+    'a reader that is gone',
+    'pipe',
+    ({ child, plants }) => fill(plants, child.stdout?.destroy() && 10)
+  ],
   [
     'a disk that is full',
     openSync('/dev/full', 'w'),
@@ -61,17 +72,20 @@ for (const [index, [title, stdout, use]] of outputs.entries())
     t.strictSame(await once(service.child, 'exit'), [0, null])
   })
 
-t.test('LOG_LEVEL=error: a 500 leaves a line, and no success and no failure of a client does', async (t) => {
-  const { child, plants } = await startUnread('pipe', { LOG_LEVEL: 'error' })
-  let text = ''
-  child.stdout?.setEncoding('utf8').on('data', (chunk) => (text += chunk))
-  for (let count = 0; count < 2; count++) await post(plants, { id: 10, name: 'n' })
-  await query(databaseUrl, 'alter table plants rename to gone')
-  await post(plants, { id: 11, name: 'n' })
-  await query(databaseUrl, 'alter table gone rename to plants')
-  child.kill('SIGTERM')
-  await once(child, 'close')
-  const lines = linesOf(text)
-  t.match(lines, [{ level: 50, failure: 500 }])
-  t.equal(lines.length, 1)
-})
+t.test(
+  'LOG_LEVEL=error: a 500 leaves a line, and no success and no failure of a client does',
+  async (t) => {
+    const { child, plants } = await startUnread('pipe', { LOG_LEVEL: 'error' })
+    let text = ''
+    child.stdout?.setEncoding('utf8').on('data', (chunk) => (text += chunk))
+    for (let count = 0; count < 2; count++) await post(plants, { id: 10, name: 'n' })
+    await query(databaseUrl, 'alter table plants rename to gone')
+    await post(plants, { id: 11, name: 'n' })
+    await query(databaseUrl, 'alter table gone rename to plants')
+    child.kill('SIGTERM')
+    await once(child, 'close')
+    const lines = linesOf(text)
+    t.match(lines, [{ level: 50, failure: 500 }])
+    t.equal(lines.length, 1)
+  }
+)

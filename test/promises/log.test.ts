@@ -12,10 +12,19 @@ const service = await startService(t, { AUTH_TOKENS: `tester:${secret}`, LOG_LEV
 let requests = 0
 
 /** Sends a request; returns its response, and its only line without times. A field that is undefined is not sent. */
-async function ask(body: unknown, fields: Record<string, string | undefined> = {}, start = 'POST /plants') {
+async function ask(
+  body: unknown,
+  fields: Record<string, string | undefined> = {},
+  start = 'POST /plants'
+) {
   const before = service.log().length
   const [method = '', path] = start.split(' ')
-  const usual = { ...headers, authorization: `Bearer ${secret}`, 'user-agent': 'hush', cookie: 'hush' }
+  const usual = {
+    ...headers,
+    authorization: `Bearer ${secret}`,
+    'user-agent': 'hush',
+    cookie: 'hush'
+  }
   const all = Object.entries({ ...usual, 'x-request-id': `r${++requests}`, ...fields })
   const given = Object.fromEntries(all.filter(([, text]) => text !== undefined))
   const text = typeof body === 'string' ? body : JSON.stringify(body)
@@ -30,7 +39,8 @@ async function newLine(before: number, { log } = service) {
       .slice(before)
       .filter(({ requestId }) => requestId)
   const [line, ...others] = await until('its line is there', ofRequests, ({ length }) => length > 0)
-  if (others.length > 0) throw new Error(`a request has more than one line: ${JSON.stringify(others)}`)
+  if (others.length > 0)
+    throw new Error(`a request has more than one line: ${JSON.stringify(others)}`)
   const { time, durationMs, ...rest } = line as Line
   return rest
 }
@@ -40,11 +50,27 @@ const nowhere = { ...anywhere, method: 'POST' }
 const known = { ...nowhere, route: '/plants' }
 const mine = { ...known, caller: 'tester' }
 const created = { ...mine, failure: 0, msg: 'responded' }
-const probe = { ...anywhere, level: 20, method: 'GET', route: '/livez', failure: 0, msg: 'responded' }
-const failed = (failure: number, errorName: string, line: object = mine) => ({ ...line, failure, errorName })
+const probe = {
+  ...anywhere,
+  level: 20,
+  method: 'GET',
+  route: '/livez',
+  failure: 0,
+  msg: 'responded'
+}
+const failed = (failure: number, errorName: string, line: object = mine) => ({
+  ...line,
+  failure,
+  errorName
+})
 const patch = failed(405, 'MethodNotAllowed', { ...known, method: 'PATCH' })
 const report = { type: 'DatabaseError', name: 'error', severity: 'ERROR' }
-const table = { schema: 'public', table: 'plants', routine: 'ExecConstraints', constraint: 'no_rose' }
+const table = {
+  schema: 'public',
+  table: 'plants',
+  routine: 'ExecConstraints',
+  constraint: 'no_rose'
+}
 const refused = { ...failed(422, 'RefusedPlant'), cause: { ...report, code: '23514', ...table } }
 const raise = { code: 'P0001', routine: 'exec_stmt_raise', function: 'rule' }
 const raised = { ...refused, cause: { ...report, ...raise } }
@@ -73,7 +99,12 @@ const cases: Case[] = [
   ['a trigger that raises', { id: 4, name: 'hush P0001' }, {}, raised],
   ['no token', plant, authorized(undefined), failed(401, 'MissingToken', known)],
   ['a wrong token', plant, authorized('Bearer hush'), failed(401, 'InvalidToken', known)],
-  ['a malformed token', plant, authorized('Bearer hush hush'), failed(401, 'MalformedToken', known)],
+  [
+    'a malformed token',
+    plant,
+    authorized('Bearer hush hush'),
+    failed(401, 'MalformedToken', known)
+  ],
   ['another method', plant, {}, patch, 'PATCH /plants'],
   ['another path', plant, {}, failed(404, 'NotFound', nowhere), 'POST /hush/hush'],
   ['a path that is no text', plant, {}, failed(400, 'MalformedRequest', nowhere), 'POST /%zzhush'],
@@ -92,21 +123,34 @@ t.test('each request leaves one line with these fields', async (t) => {
   }
   const { line } = await ask({ id: 5, name: 'hush XX000' })
   t.match(line, { ...failed(500, 'Internal'), level: 50, msg: 'internal error' })
-  t.match(line.err, { stack: /\S/, cause: { code: 'XX000', function: 'rule' } }, 'an unexpected error')
+  t.match(
+    line.err,
+    { stack: /\S/, cause: { code: 'XX000', function: 'rule' } },
+    'an unexpected error'
+  )
   await drop()
   const helper = `create function helper() returns void language plpgsql as 'begin raise exception ''hush''; end'`
   await service.rows(helper)
   const dropOuter = await addTrigger(t, service.databaseUrl, 'perform helper();')
   const { line: inner } = await ask({ id: 6, name: 'n' })
-  t.match(inner, { cause: { code: 'P0001', function: 'helper' } }, 'the function that has raised it')
+  t.match(
+    inner,
+    { cause: { code: 'P0001', function: 'helper' } },
+    'the function that has raised it'
+  )
   await dropOuter()
 })
 
 t.test('bytes that are no request, and a client that leaves, have a line', async (t) => {
   const before = service.log().length
-  const [response] = parseResponses(await exchange(service.url, ['hush\r\n\r\n'], { halfClose: true }))
+  const [response] = parseResponses(
+    await exchange(service.url, ['hush\r\n\r\n'], { halfClose: true })
+  )
   const requestId = response?.headers['x-request-id']
-  const malformed = { ...failed(400, 'MalformedRequest', anywhere), msg: 'the request is malformed' }
+  const malformed = {
+    ...failed(400, 'MalformedRequest', anywhere),
+    msg: 'the request is malformed'
+  }
   t.strictSame(await newLine(before), { requestId, ...malformed })
 
   const holder = await lockTable(t, service.databaseUrl)
@@ -125,34 +169,48 @@ const parent = '00f067aa0ba902b7'
 const addresses = '203.0.113.9, [2001:DB8::1]:80'
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 /** What a field says, what its line then has, and values that are ignored. */
-const identities: [field: string, name: string, good: string[], logged: string[], bad: string[]][] = [
+const identities: [field: string, name: string, good: string[], logged: string[], bad: string[]][] =
   [
-    'x-request-id',
-    'requestId',
-    ['Az09._-'],
-    ['Az09._-'],
-    ['', 'x'.repeat(129), 'hush hush', 'a,b', '"a"', '\\']
-  ],
-  [
-    'traceparent',
-    'traceId',
-    [`00-${trace}-${parent}-01`],
-    [trace],
-    ['hush"', trace, `00-${'0'.repeat(32)}-${parent}-01`]
-  ],
-  ['x-forwarded-for', 'forwardedFor', [addresses], [addresses], ['hush', '10.0.0.1"\\', '1'.repeat(201)]]
-]
+    [
+      'x-request-id',
+      'requestId',
+      ['Az09._-'],
+      ['Az09._-'],
+      ['', 'x'.repeat(129), 'hush hush', 'a,b', '"a"', '\\']
+    ],
+    [
+      'traceparent',
+      'traceId',
+      [`00-${trace}-${parent}-01`],
+      [trace],
+      ['hush"', trace, `00-${'0'.repeat(32)}-${parent}-01`]
+    ],
+    [
+      'x-forwarded-for',
+      'forwardedFor',
+      [addresses],
+      [addresses],
+      ['hush', '10.0.0.1"\\', '1'.repeat(201)]
+    ]
+  ]
 
-t.test('who asks: X-Request-Id, traceparent and X-Forwarded-For, if they are well formed', async (t) => {
-  for (const [field, name, good, logged, bad] of identities) {
-    for (const [index, sent] of good.entries())
-      t.equal((await ask('', { [field]: sent })).line[name], logged[index], `${field}: ${sent}`)
-    for (const sent of bad) {
-      const { line } = await ask('', { [field]: sent })
-      t.match(String(line[name]), name === 'requestId' ? uuid : /^undefined$/, `${field}: ${sent}`)
+t.test(
+  'who asks: X-Request-Id, traceparent and X-Forwarded-For, if they are well formed',
+  async (t) => {
+    for (const [field, name, good, logged, bad] of identities) {
+      for (const [index, sent] of good.entries())
+        t.equal((await ask('', { [field]: sent })).line[name], logged[index], `${field}: ${sent}`)
+      for (const sent of bad) {
+        const { line } = await ask('', { [field]: sent })
+        t.match(
+          String(line[name]),
+          name === 'requestId' ? uuid : /^undefined$/,
+          `${field}: ${sent}`
+        )
+      }
     }
   }
-})
+)
 
 t.test('nothing of all that was said is in the log', async (t) => {
   service.kill('SIGTERM')

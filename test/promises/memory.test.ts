@@ -65,7 +65,8 @@ function startFlood(service: Service) {
   }
 
   /** A busy machine may keep a scrape waiting beyond the limits of that listener. */
-  const scrape = async () => void (await send(service.metricsUrl(), { method: 'GET' }).catch(() => {}))
+  const scrape = async () =>
+    void (await send(service.metricsUrl(), { method: 'GET' }).catch(() => {}))
 
   /** Works until it is over; who gets no response has found a fault. */
   async function keep(what: string, work: () => Promise<void>) {
@@ -95,22 +96,25 @@ function startFlood(service: Service) {
   }
 }
 
-t.test(`a heap of ${heapMb} MB holds out against everything, and good clients get 200 only`, async (t) => {
-  const service = await startService(t, settings, { flags: [`--max-old-space-size=${heapMb}`] })
-  const flood = startFlood(service)
-  await flood.goOn(floodMs / 3)
-  // What waits for the table fills the queue, until more is refused.
-  const lock = await lockTable(t, service.databaseUrl)
-  const refused = () => flood.counts['bodies up to the limit: 503'] ?? 0
-  const before = refused()
-  await until('the queue is full', () => refused() > before || flood.faults.size > 0)
-  await flood.goOn(floodMs / 3)
-  await lock.query('rollback')
-  await flood.goOn(floodMs / 3)
-  await flood.stop()
-  t.comment(flood.counts)
-  t.strictSame([...flood.faults], [])
-  t.equal(service.child.exitCode ?? service.child.signalCode, null, 'the process is alive')
-  const rows = await service.rows('select id::int from plants')
-  t.strictSame(new Set(rows.map(({ id }) => id)), flood.stored, 'the rows are those acknowledged')
-})
+t.test(
+  `a heap of ${heapMb} MB holds out against everything, and good clients get 200 only`,
+  async (t) => {
+    const service = await startService(t, settings, { flags: [`--max-old-space-size=${heapMb}`] })
+    const flood = startFlood(service)
+    await flood.goOn(floodMs / 3)
+    // What waits for the table fills the queue, until more is refused.
+    const lock = await lockTable(t, service.databaseUrl)
+    const refused = () => flood.counts['bodies up to the limit: 503'] ?? 0
+    const before = refused()
+    await until('the queue is full', () => refused() > before || flood.faults.size > 0)
+    await flood.goOn(floodMs / 3)
+    await lock.query('rollback')
+    await flood.goOn(floodMs / 3)
+    await flood.stop()
+    t.comment(flood.counts)
+    t.strictSame([...flood.faults], [])
+    t.equal(service.child.exitCode ?? service.child.signalCode, null, 'the process is alive')
+    const rows = await service.rows('select id::int from plants')
+    t.strictSame(new Set(rows.map(({ id }) => id)), flood.stored, 'the rows are those acknowledged')
+  }
+)

@@ -12,7 +12,11 @@ import { is, until } from '../support/until.ts'
 
 const bob = 'bob-secret-0123456789'
 const tokens = `tester:${token},bob:${bob}`
-const service = await startService(t, { AUTH_TOKENS: tokens, WRITE_LANES: '1', WRITE_QUEUE_ROWS: '4' })
+const service = await startService(t, {
+  AUTH_TOKENS: tokens,
+  WRITE_LANES: '1',
+  WRITE_QUEUE_ROWS: '4'
+})
 
 const none = '(none)'
 const me = 'tester'
@@ -21,7 +25,13 @@ type Metrics = Awaited<ReturnType<typeof service.metrics>>
 type Changes = Record<string, number | 'some'>
 
 /** The lines of the page, without their prefix, that a response changes. */
-const ended = (caller: string, result: string, number: number, at = 'POST /plants', count = 1): Changes => {
+const ended = (
+  caller: string,
+  result: string,
+  number: number,
+  at = 'POST /plants',
+  count = 1
+): Changes => {
   const [method, route] = at.split(' ')
   const labels = `route=${route},method=${method},failure=${number}`
   return {
@@ -34,7 +44,8 @@ const failed = (result: string, number: number, ...more: string[]) => ({
   ...some(...more)
 })
 /** One at least of each, for the service may try again. */
-const some = (...lines: string[]): Changes => Object.fromEntries(lines.map((line) => [line, 'some']))
+const some = (...lines: string[]): Changes =>
+  Object.fromEntries(lines.map((line) => [line, 'some']))
 const created = (caller: string, count = 1) => ended(caller, 'Success', 0, undefined, count)
 const replayed = created(me)
 const hasLeft = { [`http_requests_total{caller=${me},result=ClientLeft}`]: 1 }
@@ -45,7 +56,8 @@ const reported = (code: string) => `database_errors_total{sqlstate=${code}}`
 
 const read = async (name: string) => (await service.metrics()).value(`plant_store_${name}`)
 const queued = (rows: number) => until(`${rows} plants wait`, () => read('queue_rows'), is(rows))
-const create = (id: number, name: unknown = 'n', options = {}) => service.post({ id, name }, options)
+const create = (id: number, name: unknown = 'n', options = {}) =>
+  service.post({ id, name }, options)
 const get = (path: string, method = 'GET') => send(service.url + path, { method })
 const byBob = { headers: { ...headers, authorization: `Bearer ${bob}` } }
 const sendBytes = () => exchange(service.url, ['hello\r\n\r\n'], { halfClose: true })
@@ -56,7 +68,9 @@ async function leave() {
   socket.write(request('{"id":8,"name":"n"}'))
   await queued(1)
   socket.resetAndDestroy()
-  await until('it has left', () => service.log().some(({ msg }) => msg.startsWith('the client left')))
+  await until('it has left', () =>
+    service.log().some(({ msg }) => msg.startsWith('the client left'))
+  )
   await holder.query('rollback')
   await queued(0)
 }
@@ -87,7 +101,11 @@ const events: [title: string, act: () => Promise<unknown>, changes: Changes][] =
   ['a broken rule', () => create(5, 'rose'), failed('RefusedPlant', 422, reported('23514'))],
   ['no token', () => create(6, 'n', { headers: {} }), ended(none, 'MissingToken', 401)],
   ['another method', () => get('/plants'), ended(none, 'MethodNotAllowed', 405, 'GET /plants')],
-  ['a strange method', () => get('/plants', 'PURGE'), ended(none, 'MethodNotAllowed', 405, 'other /plants')],
+  [
+    'a strange method',
+    () => get('/plants', 'PURGE'),
+    ended(none, 'MethodNotAllowed', 405, 'other /plants')
+  ],
   ['another path', () => get('/trees/1?a=b'), ended(none, 'NotFound', 404, 'GET unknown')],
   ['a probe', () => get('/livez'), ended(none, 'Success', 0, 'GET /livez')],
   ['bytes that are no request', sendBytes, noRequest],
@@ -103,7 +121,8 @@ const isLoose = (line: string) => /^(batch|database_errors|pool)_/.test(line)
 function countsOf({ samples, types }: Metrics) {
   const counted = samples.filter(
     ({ name }) =>
-      name.startsWith('plant_store_') && (types[name] === 'counter' || /_count$|_rows_sum$/.test(name))
+      name.startsWith('plant_store_') &&
+      (types[name] === 'counter' || /_count$|_rows_sum$/.test(name))
   )
   const lineOf = (name: string, labels: object) => {
     const pairs = Object.entries(labels).map(([label, value]) => `${label}=${value}`)
@@ -162,18 +181,24 @@ const ofNode = `
   nodejs_eventloop_lag_p99_seconds nodejs_heap_size_used_bytes process_cpu_seconds_total process_open_fds
   process_resident_memory_bytes process_start_time_seconds`
 
-t.test('the page is text in the format of Prometheus, with what Node says of its process', async (t) => {
-  const { body, headers: fields, status } = await send(service.metricsUrl(), { method: 'GET' })
-  t.strictSame([status, fields['content-type']], [200, 'text/plain; version=0.0.4; charset=utf-8'])
-  const { samples, types } = parseMetrics(body)
-  const names = samples.map(({ name }) => name)
-  for (const name of ofNode.trim().split(/\s+/)) t.ok(names.includes(name), name)
-  const counters = Object.keys(types).filter((name) => types[name] === 'counter')
-  t.strictSame(
-    counters.filter((name) => !name.endsWith('_total')),
-    []
-  )
-})
+t.test(
+  'the page is text in the format of Prometheus, with what Node says of its process',
+  async (t) => {
+    const { body, headers: fields, status } = await send(service.metricsUrl(), { method: 'GET' })
+    t.strictSame(
+      [status, fields['content-type']],
+      [200, 'text/plain; version=0.0.4; charset=utf-8']
+    )
+    const { samples, types } = parseMetrics(body)
+    const names = samples.map(({ name }) => name)
+    for (const name of ofNode.trim().split(/\s+/)) t.ok(names.includes(name), name)
+    const counters = Object.keys(types).filter((name) => types[name] === 'counter')
+    t.strictSame(
+      counters.filter((name) => !name.endsWith('_total')),
+      []
+    )
+  }
+)
 
 t.test('docs/monitoring.md names all metrics of the service, and no others', async (t) => {
   const page = readFileSync(join(root, 'docs/monitoring.md'), 'utf8')

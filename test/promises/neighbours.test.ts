@@ -69,8 +69,14 @@ const server = await startServer(t)
 await query(server.url, setUp)
 await damage(server)
 const role = await createRole(t, server.url, 'secret')
-await query(server.url, `grant select on gate to ${role.name}; grant insert on audit to ${role.name}`)
-const serviceUrl = Object.assign(new URL(server.url), { username: role.name, password: 'secret' }).href
+await query(
+  server.url,
+  `grant select on gate to ${role.name}; grant insert on audit to ${role.name}`
+)
+const serviceUrl = Object.assign(new URL(server.url), {
+  username: role.name,
+  password: 'secret'
+}).href
 const withOption = (option: string) => ({ DATABASE_URL: `${serviceUrl}?options=-c%20${option}` })
 const [service, serializable, limited] = await Promise.all([
   startService(t, { DATABASE_URL: serviceUrl }),
@@ -108,7 +114,9 @@ async function assertStored(t: Test, plants: Plant[], replies: Promise<Reply>[])
   const others = (await Promise.all(replies)).filter(({ status }) => status !== 200)
   t.strictSame(others.slice(0, 3), [], 'each good one gets 200')
   const ids = plants.map(({ id }) => id)
-  const rows = await query(server.url, `select from plants where id = any ($1) and tag = 'green'`, [ids])
+  const rows = await query(server.url, `select from plants where id = any ($1) and tag = 'green'`, [
+    ids
+  ])
   t.equal(rows.length, plants.length, 'each good one is stored')
 }
 
@@ -140,21 +148,31 @@ const inTransaction =
     const holder = await openSession(t, server.url, `begin; ${sql(bad)}`)
     return () => holder.query(end)
   }
-const insertTheirs = ({ id }: Plant) => `insert into plants values (${id}, 'theirs', '', gen_random_uuid())`
+const insertTheirs = ({ id }: Plant) =>
+  `insert into plants values (${id}, 'theirs', '', gen_random_uuid())`
 /** What is behind the gate lasts until all good ones have their response. */
 const behindGate = async () => () => query(server.url, 'delete from gate')
 
 /** A bad row beside good ones. */
 const table: Record<string, Case> = {
   'an id that is taken: 409': told({ ...good(), id: 1 }, duplicate),
-  'an id that is taken by a damaged row: 409, as nobody reads it': told({ ...good(), id: 3 }, duplicate),
+  'an id that is taken by a damaged row: 409, as nobody reads it': told(
+    { ...good(), id: 3 },
+    duplicate
+  ),
   'a check: 422': told(named('checked'), refused),
-  'no value where the table requires one: 422': told({ id: ++lastId, name: 'without a tag' }, refused),
+  'no value where the table requires one: 422': told(
+    { id: ++lastId, name: 'without a tag' },
+    refused
+  ),
   'a unique name that is taken: 422': told(named('unique'), refused),
   'row security that refuses it: 500': told(named('of a policy'), internal),
   'a deferred constraint: 422': told(named('deferred'), refused),
   'a trigger that raises: 422': told(named('raises'), refused),
-  'a trigger that raises a class of its own: 422': told(named('raises a class of its own'), refused),
+  'a trigger that raises a class of its own: 422': told(
+    named('raises a class of its own'),
+    refused
+  ),
   'a trigger that says too large: 422': told(named('raises data too large'), refused),
   'a trigger that raises a check: 422': told(named('raises a check'), refused),
   'a trigger that writes too little to another table: 500': told(
@@ -186,7 +204,10 @@ const table: Record<string, Case> = {
     'raises a serialization failure',
     behindGate
   ),
-  'a trigger that meets a deadlock: 200 when it does not': createdAs('raises a deadlock', behindGate),
+  'a trigger that meets a deadlock: 200 when it does not': createdAs(
+    'raises a deadlock',
+    behindGate
+  ),
   'a trigger that loses a connection of its own: 200 when it does not': createdAs(
     'raises a broken connection',
     behindGate
@@ -261,9 +282,13 @@ t.test('a crowd of ids that are locked and of rows without end: each good one 20
   const endless = Array.from({ length: 20 }, () => named('endless'))
   const holder = await openSession(t, server.url, `begin; ${locked.map(insertTheirs).join('; ')}`)
   const plants = Array.from({ length: 10 * (locked.length + endless.length) }, good)
-  const mixed = [...locked, ...endless].flatMap((bad, n) => [bad, ...plants.slice(10 * n, 10 * n + 10)])
+  const mixed = [...locked, ...endless].flatMap((bad, n) => [
+    bad,
+    ...plants.slice(10 * n, 10 * n + 10)
+  ])
   const replies = send(service, mixed)
-  const of = (isWanted: (plant: Plant) => boolean) => replies.filter((_, n) => isWanted(mixed[n] as Plant))
+  const of = (isWanted: (plant: Plant) => boolean) =>
+    replies.filter((_, n) => isWanted(mixed[n] as Plant))
   await assertStored(
     t,
     plants,
@@ -330,57 +355,67 @@ const expectRows = `
   create trigger early before insert on plants for each statement execute function early();
   alter table plants add constraint checked check (name <> 'checked') not valid`
 
-t.test('triggers for each statement that expect rows: nothing but a plant fires them', async (t) => {
-  const url = await createDatabase(t)
-  await query(url, expectRows)
-  const own = await startService(t, { DATABASE_URL: url })
-  t.strictSame(await query(url, 'select from early'), [], 'the start fires none')
-  const plants = Array.from({ length: neighbours }, good)
-  const bad = named('checked')
-  const replies = send(own, plants.toSpliced(neighbours / 2, 0, bad))
-  const [ofBad] = replies.splice(neighbours / 2, 1)
-  for (const reply of await Promise.all(replies)) t.match(reply, { status: 200 })
-  t.strictSame(await ofBad, refused)
-  const holder = await lockTable(t, url)
-  const later = send(own, [good(), good()])
-  await untilBlocked(url)
-  await holder.query('rollback')
-  for (const reply of await Promise.all(later)) t.match(reply, { status: 200 })
-  const [{ rows }] = await query(url, 'select sum(rows)::int as rows from audit')
-  t.equal(rows, neighbours + 2)
-  t.strictSame(await query(url, 'select from audit where rows = 0'), [])
-  t.strictSame(await own.post(plants[0]), duplicate, 'a taken id is taken, although the trigger raises')
-})
-
-t.test("row security that is switched on while the service serves is never the client's fault", async (t) => {
-  const url = await createDatabase(t)
-  const role = await createRole(t, url, 'secret')
-  const asRole = Object.assign(new URL(url), { username: role.name, password: 'secret' })
-  const own = await startService(t, { DATABASE_URL: asRole.href })
-  const plant = good()
-  const stored = success({ name: plant.name, tag: 'green' })
-  t.strictSame(await own.post(plant, keyed('a')), stored)
-  /** What an operator adds, and what the log then says. */
-  const steps: [sql: string, says: RegExp][] = [
-    ['alter table plants enable row level security', /row security refuses the row/],
-    ['create policy may_insert on plants for insert with check (true)', /row security/],
-    [`create policy may_read on plants for select using (id <> ${plant.id})`, /row security/]
-  ]
-  for (const [sql, says] of steps) {
-    await query(url, sql)
-    const before = own.log().length
-    t.strictSame(await own.post(plant, keyed('a')), internal, sql)
-    const line = await until('it is logged', () =>
-      own
-        .log()
-        .slice(before)
-        .find(({ level }) => level === 50)
+t.test(
+  'triggers for each statement that expect rows: nothing but a plant fires them',
+  async (t) => {
+    const url = await createDatabase(t)
+    await query(url, expectRows)
+    const own = await startService(t, { DATABASE_URL: url })
+    t.strictSame(await query(url, 'select from early'), [], 'the start fires none')
+    const plants = Array.from({ length: neighbours }, good)
+    const bad = named('checked')
+    const replies = send(own, plants.toSpliced(neighbours / 2, 0, bad))
+    const [ofBad] = replies.splice(neighbours / 2, 1)
+    for (const reply of await Promise.all(replies)) t.match(reply, { status: 200 })
+    t.strictSame(await ofBad, refused)
+    const holder = await lockTable(t, url)
+    const later = send(own, [good(), good()])
+    await untilBlocked(url)
+    await holder.query('rollback')
+    for (const reply of await Promise.all(later)) t.match(reply, { status: 200 })
+    const [{ rows }] = await query(url, 'select sum(rows)::int as rows from audit')
+    t.equal(rows, neighbours + 2)
+    t.strictSame(await query(url, 'select from audit where rows = 0'), [])
+    t.strictSame(
+      await own.post(plants[0]),
+      duplicate,
+      'a taken id is taken, although the trigger raises'
     )
-    t.match(JSON.stringify(line), says)
   }
-  await query(url, 'alter policy may_read on plants using (true)')
-  t.strictSame(await own.post(plant, keyed('a')), replay({ name: plant.name, tag: 'green' }))
-})
+)
+
+t.test(
+  "row security that is switched on while the service serves is never the client's fault",
+  async (t) => {
+    const url = await createDatabase(t)
+    const role = await createRole(t, url, 'secret')
+    const asRole = Object.assign(new URL(url), { username: role.name, password: 'secret' })
+    const own = await startService(t, { DATABASE_URL: asRole.href })
+    const plant = good()
+    const stored = success({ name: plant.name, tag: 'green' })
+    t.strictSame(await own.post(plant, keyed('a')), stored)
+    /** What an operator adds, and what the log then says. */
+    const steps: [sql: string, says: RegExp][] = [
+      ['alter table plants enable row level security', /row security refuses the row/],
+      ['create policy may_insert on plants for insert with check (true)', /row security/],
+      [`create policy may_read on plants for select using (id <> ${plant.id})`, /row security/]
+    ]
+    for (const [sql, says] of steps) {
+      await query(url, sql)
+      const before = own.log().length
+      t.strictSame(await own.post(plant, keyed('a')), internal, sql)
+      const line = await until('it is logged', () =>
+        own
+          .log()
+          .slice(before)
+          .find(({ level }) => level === 50)
+      )
+      t.match(JSON.stringify(line), says)
+    }
+    await query(url, 'alter policy may_read on plants using (true)')
+    t.strictSame(await own.post(plant, keyed('a')), replay({ name: plant.name, tag: 'green' }))
+  }
+)
 
 t.test('a long plant whose id was locked for a while is stored', async (t) => {
   const service = await startService(t, { BODY_LIMIT_BYTES: String(2 ** 25) })

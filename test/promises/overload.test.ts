@@ -55,48 +55,62 @@ const floods: [title: string, env: Record<string, string>, name: string][] = [
 ]
 
 for (const [limit, env, name] of floods) {
-  t.test(`creates beyond ${limit} are refused at once, and another caller's is admitted`, async (t) => {
-    const service = await start(t, env)
-    const waiting = async () => (await service.metrics()).value('plant_store_queue_rows')
-    const lock = await lockTable(t, service.databaseUrl)
-    const flood = Array.from({ length: 24 }, () => send(service, name))
-    const refused = () => flood.filter(isRefused)
-    const admitted = async () => (await waiting()) + refused().length === flood.length
-    await until('each is refused or waits', admitted)
-    t.ok(refused().length >= 16, 'no more than 8 find room')
-    for (const { reply } of refused()) t.strictSame(reply, overloaded)
-    const one = send(service, name, other)
-    const isDecided = async () => isRefused(one) || (await admitted()) === false
-    await until("the other caller's is refused or waits", isDecided)
-    await lock.query('rollback')
-    t.strictSame(await one.done, success({ name }), 'the other caller has room')
-    await Promise.all(flood.map(({ done }) => done))
-    const stored = flood.filter((create) => !isRefused(create))
-    for (const { reply } of stored) t.strictSame(reply, success({ name }))
-    t.strictSame(await storedIds(service), idsOf([...stored, one]), 'what was admitted, and nothing else')
-    t.strictSame(await send(service, name).done, success({ name }), 'there is room again')
-  })
+  t.test(
+    `creates beyond ${limit} are refused at once, and another caller's is admitted`,
+    async (t) => {
+      const service = await start(t, env)
+      const waiting = async () => (await service.metrics()).value('plant_store_queue_rows')
+      const lock = await lockTable(t, service.databaseUrl)
+      const flood = Array.from({ length: 24 }, () => send(service, name))
+      const refused = () => flood.filter(isRefused)
+      const admitted = async () => (await waiting()) + refused().length === flood.length
+      await until('each is refused or waits', admitted)
+      t.ok(refused().length >= 16, 'no more than 8 find room')
+      for (const { reply } of refused()) t.strictSame(reply, overloaded)
+      const one = send(service, name, other)
+      const isDecided = async () => isRefused(one) || (await admitted()) === false
+      await until("the other caller's is refused or waits", isDecided)
+      await lock.query('rollback')
+      t.strictSame(await one.done, success({ name }), 'the other caller has room')
+      await Promise.all(flood.map(({ done }) => done))
+      const stored = flood.filter((create) => !isRefused(create))
+      for (const { reply } of stored) t.strictSame(reply, success({ name }))
+      t.strictSame(
+        await storedIds(service),
+        idsOf([...stored, one]),
+        'what was admitted, and nothing else'
+      )
+      t.strictSame(await send(service, name).done, success({ name }), 'there is room again')
+    }
+  )
 }
 
-t.test('creates that a slow table could not take by the deadline are refused at once', async (t) => {
-  const service = await start(t, { WRITE_DEADLINE_MS: '4000', WRITE_LANES: '1', WRITE_QUEUE_ROWS: '100000' })
-  // Ten of them fill a batch.
-  const long = 'n'.repeat(100_000)
-  // Some 20 rows a second: the deadline is worth 80.
-  await addTrigger(t, service.databaseUrl, 'perform pg_sleep(0.05);')
-  const all: Create[] = []
-  // The first flood may be admitted whole: the service learns from it how slow the table is.
-  for (let floods = 0; floods < 5 && !all.some(isRefused); floods++) {
-    const flood = Array.from({ length: 300 }, () => send(service, long))
-    all.push(...flood)
-    await Promise.all(flood.map(({ done }) => done))
+t.test(
+  'creates that a slow table could not take by the deadline are refused at once',
+  async (t) => {
+    const service = await start(t, {
+      WRITE_DEADLINE_MS: '4000',
+      WRITE_LANES: '1',
+      WRITE_QUEUE_ROWS: '100000'
+    })
+    // Ten of them fill a batch.
+    const long = 'n'.repeat(100_000)
+    // Some 20 rows a second: the deadline is worth 80.
+    await addTrigger(t, service.databaseUrl, 'perform pg_sleep(0.05);')
+    const all: Create[] = []
+    // The first flood may be admitted whole: the service learns from it how slow the table is.
+    for (let floods = 0; floods < 5 && !all.some(isRefused); floods++) {
+      const flood = Array.from({ length: 300 }, () => send(service, long))
+      all.push(...flood)
+      await Promise.all(flood.map(({ done }) => done))
+    }
+    t.strictSame(all.find(isRefused)?.reply, overloaded)
+    const none = all.filter(({ reply }) => reply?.headers['write-outcome'] === 'none')
+    const stored = await service.rows('select from plants where id = any($1)', [idsOf(none)])
+    t.equal(stored.length, 0, 'nothing of the refused is stored')
+    t.ok(all.some(isStored), 'others are')
   }
-  t.strictSame(all.find(isRefused)?.reply, overloaded)
-  const none = all.filter(({ reply }) => reply?.headers['write-outcome'] === 'none')
-  const stored = await service.rows('select from plants where id = any($1)', [idsOf(none)])
-  t.equal(stored.length, 0, 'nothing of the refused is stored')
-  t.ok(all.some(isStored), 'others are')
-})
+)
 
 const mebibyte = 2 ** 20
 /** Writes spaces as chunks (RFC 9112, section 7.1) that are smaller than what Node reads at once. */
@@ -104,7 +118,8 @@ const smallChunk = `2000\r\n${' '.repeat(0x2000)}\r\n`
 const framings = {
   'with a length': {
     spaces: Buffer.alloc(4 * mebibyte - 100, ' '),
-    begin: (plant: string) => request(plant, { 'content-length': String(plant.length + 4 * mebibyte - 99) }),
+    begin: (plant: string) =>
+      request(plant, { 'content-length': String(plant.length + 4 * mebibyte - 99) }),
     end: '}'
   },
   'in chunks': {
@@ -117,39 +132,48 @@ const framings = {
 }
 
 for (const [framing, { spaces, begin: head, end }] of Object.entries(framings))
-  t.test(`bodies ${framing} that one caller does not finish leave room for another caller`, async (t) => {
-    const service = await start(t, { BODY_LIMIT_BYTES: String(4 * mebibyte) })
-    /** Sends all of a long body but its last byte; 128 MiB of them together are more than any default has room for. */
-    const begin = async () => {
-      const id = ++lastId
-      const client = await open(t, service.url)
-      client.send(head(`{"id":${id},"name":"n"`))
-      const isWritten = new Promise<void>((resolve) => client.socket.write(spaces, () => resolve()))
-      const first = client.responses().then(([response]) => response)
-      first.catch(() => {}) // who awaits it reports it
-      // The kernel takes what a refused body has left.
-      await Promise.race([isWritten, first])
-      return { id, client, first }
+  t.test(
+    `bodies ${framing} that one caller does not finish leave room for another caller`,
+    async (t) => {
+      const service = await start(t, { BODY_LIMIT_BYTES: String(4 * mebibyte) })
+      /** Sends all of a long body but its last byte; 128 MiB of them together are more than any default has room for. */
+      const begin = async () => {
+        const id = ++lastId
+        const client = await open(t, service.url)
+        client.send(head(`{"id":${id},"name":"n"`))
+        const isWritten = new Promise<void>((resolve) =>
+          client.socket.write(spaces, () => resolve())
+        )
+        const first = client.responses().then(([response]) => response)
+        first.catch(() => {}) // who awaits it reports it
+        // The kernel takes what a refused body has left.
+        await Promise.race([isWritten, first])
+        return { id, client, first }
+      }
+      const bodies = await Promise.all(Array.from({ length: 32 }, begin))
+      // Longer than what rounding leaves of a budget that is used up.
+      const name = 'n'.repeat(mebibyte)
+      const theirs = send(service, name, other)
+      t.strictSame(await theirs.done, success({ name }), 'the other caller has room')
+      for (const { client } of bodies) client.send(end)
+      const responses = await Promise.all(bodies.map(({ first }) => first))
+      const refused = responses.filter((response) => response?.status !== 200)
+      const message =
+        'too many request bodies are being received; this request stored nothing; retry later'
+      for (const response of refused)
+        t.strictSame(toReply(response), failure('Overloaded', { message }))
+      t.ok(refused.length > 0, 'not all bodies find room')
+      const finished = bodies.filter((_, index) => responses[index]?.status === 200)
+      t.strictSame(
+        await storedIds(service),
+        [...idsOf(finished), theirs.id].toSorted((one, two) => one - two)
+      )
     }
-    const bodies = await Promise.all(Array.from({ length: 32 }, begin))
-    // Longer than what rounding leaves of a budget that is used up.
-    const name = 'n'.repeat(mebibyte)
-    const theirs = send(service, name, other)
-    t.strictSame(await theirs.done, success({ name }), 'the other caller has room')
-    for (const { client } of bodies) client.send(end)
-    const responses = await Promise.all(bodies.map(({ first }) => first))
-    const refused = responses.filter((response) => response?.status !== 200)
-    const message = 'too many request bodies are being received; this request stored nothing; retry later'
-    for (const response of refused) t.strictSame(toReply(response), failure('Overloaded', { message }))
-    t.ok(refused.length > 0, 'not all bodies find room')
-    const finished = bodies.filter((_, index) => responses[index]?.status === 200)
-    t.strictSame(
-      await storedIds(service),
-      [...idsOf(finished), theirs.id].toSorted((one, two) => one - two)
-    )
-  })
+  )
 
-const toReply = (response: Awaited<ReturnType<Client['responses']>>[number] | undefined): Reply => ({
+const toReply = (
+  response: Awaited<ReturnType<Client['responses']>>[number] | undefined
+): Reply => ({
   status: response?.status ?? 0,
   headers: maskFields(response?.headers ?? {}),
   body: response?.body ?? ''
@@ -254,6 +278,10 @@ t.test('connections beyond MAX_CONNECTIONS', async (t) => {
     busy[0]?.client.socket.destroy()
     const open = async () => (await service.metrics()).value('plant_store_http_connections')
     await until('it has closed', open, is(limit - 1))
-    t.strictSame(await (await create()).reply, success({ name: 'n' }), 'another client has room afterwards')
+    t.strictSame(
+      await (await create()).reply,
+      success({ name: 'n' }),
+      'another client has room afterwards'
+    )
   })
 })

@@ -53,29 +53,34 @@ t.test('they need no token and no BASE_PATH, and have GET and HEAD', async (t) =
   for (const [request, response] of usual) t.strictSame(await ask(request), response, request)
 })
 
-t.test('clients that take all connections keep no probe out at the port of the metrics', async (t) => {
-  const { url, metricsUrl } = await startService(t, { MAX_CONNECTIONS: '2' })
-  const connect = () => {
-    const socket = connectTo(url).on('error', () => {})
-    t.teardown(() => socket.destroy())
-    return socket
+t.test(
+  'clients that take all connections keep no probe out at the port of the metrics',
+  async (t) => {
+    const { url, metricsUrl } = await startService(t, { MAX_CONNECTIONS: '2' })
+    const connect = () => {
+      const socket = connectTo(url).on('error', () => {})
+      t.teardown(() => socket.destroy())
+      return socket
+    }
+    for (const socket of [connect(), connect()]) {
+      socket.write(probe)
+      await once(socket, 'data')
+    }
+    await once(connect(), 'close')
+    const { origin } = new URL(metricsUrl())
+    for (const path of ['livez', 'readyz'])
+      t.equal((await send(`${origin}/${path}`, { method: 'GET' })).status, 200, path)
   }
-  for (const socket of [connect(), connect()]) {
-    socket.write(probe)
-    await once(socket, 'data')
-  }
-  await once(connect(), 'close')
-  const { origin } = new URL(metricsUrl())
-  for (const path of ['livez', 'readyz'])
-    t.equal((await send(`${origin}/${path}`, { method: 'GET' })).status, 200, path)
-})
+)
 
 t.test(
   'from SIGTERM on, readiness fails, liveness does not, and creates succeed during SHUTDOWN_DELAY_MS',
   async (t) => {
     service.kill('SIGTERM')
     await service.output(/"shutting down"/)
-    for (const [request, response] of whileEnding) t.strictSame(await ask(request), response, request)
-    for (const id of [1, 2]) t.strictSame(await service.post({ id, name: 'n' }), success({ name: 'n' }))
+    for (const [request, response] of whileEnding)
+      t.strictSame(await ask(request), response, request)
+    for (const id of [1, 2])
+      t.strictSame(await service.post({ id, name: 'n' }), success({ name: 'n' }))
   }
 )

@@ -27,7 +27,11 @@ const repeats: [title: string, first: string, repeat: string][] = [
     ',"height":-3,"soil":{"pH":6.50,"of":["peat",1]}',
     ',"soil":{"of":["peat",1.0],"pH":65e-1},"height":-3'
   ],
-  ['an unknown one that doubles would round', ',"serial":9007199254740993', ',"serial":9007199254740993.0'],
+  [
+    'an unknown one that doubles would round',
+    ',"serial":9007199254740993',
+    ',"serial":9007199254740993.0'
+  ],
   ['an unknown one, twice', ',"soil":1,"soil":null', ',"soil":null'],
   [
     'names of Object.prototype',
@@ -41,7 +45,11 @@ const others: [title: string, first: string, other: string][] = [
   ['another height', ',"height":12', ',"height":13'],
   ['no height', ',"height":12', ''],
   ['a height where there was none', '', ',"height":12'],
-  ['a number that only doubles take for the same', ',"serial":9007199254740993', ',"serial":9007199254740992']
+  [
+    'a number that only doubles take for the same',
+    ',"serial":9007199254740993',
+    ',"serial":9007199254740992'
+  ]
 ]
 
 let lastId = 0
@@ -55,7 +63,8 @@ const orders: [title: string, first: Service, second: Service][] = [
 /** What a client of a release is told of a plant with these members, which it creates or repeats. */
 const plantOf = (service: Service, members: string) => ({
   name: 'Fern',
-  ...(service === newer && /"height":/.test(members) && { height: JSON.parse(bodyOf(1, members)).height })
+  ...(service === newer &&
+    /"height":/.test(members) && { height: JSON.parse(bodyOf(1, members)).height })
 })
 const replayOf = (reply: Reply): Reply => ({
   ...reply,
@@ -66,7 +75,10 @@ for (const [order, first, second] of orders) {
   for (const [title, members, repeated] of repeats)
     t.test(`${order}, ${title}: one plant, and the answer of a repeat`, async (t) => {
       const id = ++lastId
-      t.strictSame(await first.post(bodyOf(id, members), keyed('a')), success(plantOf(first, members)))
+      t.strictSame(
+        await first.post(bodyOf(id, members), keyed('a')),
+        success(plantOf(first, members))
+      )
       for (const service of [second, first])
         t.strictSame(
           await service.post(bodyOf(id, repeated), keyed('a')),
@@ -79,7 +91,10 @@ for (const [order, first, second] of orders) {
   for (const [title, members, changed] of others)
     t.test(`${order}, ${title}: 422`, async (t) => {
       const id = ++lastId
-      t.strictSame(await first.post(bodyOf(id, members), keyed('a')), success(plantOf(first, members)))
+      t.strictSame(
+        await first.post(bodyOf(id, members), keyed('a')),
+        success(plantOf(first, members))
+      )
       for (const service of [second, first])
         t.strictSame(await service.post(bodyOf(id, changed), keyed('a')), failure('ReusedKey'))
     })

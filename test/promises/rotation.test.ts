@@ -46,7 +46,10 @@ t.test('AUTH_TOKENS_FILE', async (t) => {
       'a link in its path is swapped',
       () => symlink('..1', at('..new')).then(() => rename(at('..new'), at('..data')))
     ],
-    ['it is renamed over', () => writeFile(at('new'), listOf(2)).then(() => rename(at('new'), path))],
+    [
+      'it is renamed over',
+      () => writeFile(at('new'), listOf(2)).then(() => rename(at('new'), path))
+    ],
     ['it is written in place', () => writeFile(path, listOf(3))]
   ]
   for (const [index, [title, change]] of changes.entries()) {
@@ -84,7 +87,8 @@ t.test('AUTH_TOKENS_FILE', async (t) => {
   for (const [title, fault, damage] of broken) {
     t.test(`${title}: the tokens from before stay, and the log and a metric tell it`, async (t) => {
       await damage()
-      const told = () => linesOf(service, 'AUTH_TOKENS_FILE is broken; keeping the earlier text').at(-1)
+      const told = () =>
+        linesOf(service, 'AUTH_TOKENS_FILE is broken; keeping the earlier text').at(-1)
       const line = await until('it is logged', told, (last) => fault.test(String(last?.faults)))
       t.equal(line.level, 50)
       t.equal(await metric(service, 'tokens_file_error')(), 1)
@@ -152,7 +156,10 @@ t.test('DATABASE_URL_FILE', async (t) => {
   await load.succeed(creates)
   const sessions = async (what: string) => {
     const ours = `application_name = 'plant-store' and datname = current_database()`
-    const rows = await query(databaseUrl, `select ${what} as found from pg_stat_activity where ${ours}`)
+    const rows = await query(
+      databaseUrl,
+      `select ${what} as found from pg_stat_activity where ${ours}`
+    )
     return rows.map(({ found }) => found)
   }
   const tries = () => linesOf(service, 'DATABASE_URL_FILE has a URL that does not work yet')
@@ -198,7 +205,8 @@ t.test('DATABASE_URL_FILE', async (t) => {
     t.strictSame(new Set(await sessions('usename')), new Set([role.name]))
     await write(other.name, 'thyme-4')
     await isReplaced()
-    const isOther = (users: string[]) => users.length > 0 && users.every((user) => user === other.name)
+    const isOther = (users: string[]) =>
+      users.length > 0 && users.every((user) => user === other.name)
     t.ok(await until('one user is left', () => sessions('usename'), isOther))
   })
 

@@ -37,17 +37,20 @@ async function stage(t: Test, encrypted: boolean, deadlineMs: number) {
 }
 
 for (const encrypted of [false, true])
-  t.test(`a session ${encrypted ? 'with' : 'without'} TLS is cancelled in the same way`, async (t) => {
-    const { url, double, service } = await stage(t, encrypted, 3_000)
-    const { cancels } = double
-    await lockTable(t, url)
-    const reply = service.post({ id: 1, ...plant })
-    await until('a statement waits', () => blocked(url), isSome)
-    await until('a request to cancel it comes', () => cancels.clear + cancels.encrypted)
-    t.equal((await reply).status, 400)
-    await until('no statement is left behind', () => blocked(url), hasLength(0))
-    t.equal(cancels[encrypted ? 'clear' : 'encrypted'], 0, 'none comes in the other way')
-  })
+  t.test(
+    `a session ${encrypted ? 'with' : 'without'} TLS is cancelled in the same way`,
+    async (t) => {
+      const { url, double, service } = await stage(t, encrypted, 3_000)
+      const { cancels } = double
+      await lockTable(t, url)
+      const reply = service.post({ id: 1, ...plant })
+      await until('a statement waits', () => blocked(url), isSome)
+      await until('a request to cancel it comes', () => cancels.clear + cancels.encrypted)
+      t.equal((await reply).status, 400)
+      await until('no statement is left behind', () => blocked(url), hasLength(0))
+      t.equal(cancels[encrypted ? 'clear' : 'encrypted'], 0, 'none comes in the other way')
+    }
+  )
 
 t.test(
   'under TLS a session names the host that it asks for, as proxies may need; an address is no name',
@@ -117,9 +120,11 @@ t.test('a new session on a database that would garble plants is not used', async
   /** Gives the name in the URL to one of the two databases, and ends the sessions. */
   const swap = (from: string, to: string) =>
     until('the databases are swapped', async () => {
-      await query(server, `select pg_terminate_backend(pid) from pg_stat_activity where datname = any ($1)`, [
-        [from, to]
-      ])
+      await query(
+        server,
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = any ($1)`,
+        [[from, to]]
+      )
       await query(server, `alter database ${from} rename to ${to}`)
       return true
     })

@@ -9,7 +9,12 @@ import { type Env, hidden, refuses } from '../support/refusal.ts'
 import { token } from '../support/service.ts'
 
 const nowhere = `postgres://gardener:${hidden}@127.0.0.1:1/plants`
-const service = { HOST: '127.0.0.1', PORT: '0', DATABASE_URL: nowhere, AUTH_TOKENS: `shop:${token}` }
+const service = {
+  HOST: '127.0.0.1',
+  PORT: '0',
+  DATABASE_URL: nowhere,
+  AUTH_TOKENS: `shop:${token}`
+}
 
 t.jobs = 4
 
@@ -18,7 +23,13 @@ const unread = (name: string, url = 'DATABASE_URL') =>
   `${name} is not read: unset it, and write what it asks for into ${url}`
 
 t.test('bad settings are a line each, all at once', async (t) => {
-  const bad = { HOST: 'localhost', PORT: 'http', WRITE_DEADLINE_MS: '1s', PGSSLMODE: 'require', DOCS: 'off' }
+  const bad = {
+    HOST: 'localhost',
+    PORT: 'http',
+    WRITE_DEADLINE_MS: '1s',
+    PGSSLMODE: 'require',
+    DOCS: 'off'
+  }
   const says = [
     'HOST must be an IP address such as 127.0.0.1 or ::1',
     'PORT must be an integer from 0 to 65535',
@@ -28,7 +39,12 @@ t.test('bad settings are a line each, all at once', async (t) => {
   t.equal(await refuses(t, serverFile, { ...service, ...bad }, says), '')
 })
 
-const files = t.testdir({ url: nowhere, empty: ' \n', directory: {}, link: t.fixture('symlink', 'pipe') })
+const files = t.testdir({
+  url: nowhere,
+  empty: ' \n',
+  directory: {},
+  link: t.fixture('symlink', 'pipe')
+})
 const file = (name: string) => join(files, name)
 execFileSync('mkfifo', [file('pipe')])
 const socket = createServer().listen(file('socket'))
@@ -146,6 +162,8 @@ t.test('bad settings of the migrations are a line each, and an argument is refus
     `STARTUP_TIMEOUT_MS must be ${positive}`
   ])
   const pipe = { DATABASE_URL: '', MIGRATION_DATABASE_URL_FILE: file('pipe') }
-  await refuses(t, migrateFile, { ...service, ...pipe }, [`MIGRATION_DATABASE_URL_FILE ${irregular}`])
+  await refuses(t, migrateFile, { ...service, ...pipe }, [
+    `MIGRATION_DATABASE_URL_FILE ${irregular}`
+  ])
   await refuses(t, migrateFile, service, ['migrate takes no arguments'], ['down'])
 })

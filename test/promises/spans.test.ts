@@ -32,12 +32,17 @@ async function startTraced(env: Record<string, string> = {}) {
 t.test('a request has a span in the trace of its traceparent, and its batch another', async (t) => {
   const { collector, plants, rows, url, databaseUrl, metrics, end } = await startTraced()
   const create = (id: number) => post(plants, { id, name: 'Monstera' }, { headers: traced })
-  const spanOf = async (number: number) => (await collector.named('POST /plants', number))[number - 1]
+  const spanOf = async (number: number) =>
+    (await collector.named('POST /plants', number))[number - 1]
 
   t.strictSame(await create(1), success({ name: 'Monstera' }))
   const span = await spanOf(1)
   t.match(span, { traceId, parentSpanId: parent, kind: '2', isError: false })
-  const attributes = { 'http.response.status_code': '200', 'url.path': '/plants', 'http.route': '/plants' }
+  const attributes = {
+    'http.response.status_code': '200',
+    'url.path': '/plants',
+    'http.route': '/plants'
+  }
   t.match(span?.attributes, attributes)
   const [batch] = await collector.named('write plants')
   t.match(batch, { traceId, parentSpanId: span?.spanId, links: [span?.spanId] })
@@ -58,7 +63,11 @@ t.test('a request has a span in the trace of its traceparent, and its batch anot
   await holder.query('rollback')
   for (const { status } of await Promise.all(responses)) t.equal(status, 200)
   const body = '{"id":7,"name":"n"}'
-  const late = request(body, { traceparent: traced.traceparent, expect: '100-continue', connection: 'close' })
+  const late = request(body, {
+    traceparent: traced.traceparent,
+    expect: '100-continue',
+    connection: 'close'
+  })
   await exchange(url, [late.slice(0, -body.length), /^HTTP\/1.1 100 /, body])
   await send(`${url}/livez`, { method: 'GET' })
   await send(`${url}/nothing/here?secret=query`, { method: 'GET' })
@@ -101,7 +110,11 @@ t.test("the line of a request has the id of its span's trace", async (t) => {
   ]
   const ids = new Set<unknown>()
   for (const [id, method, path, fields] of requests) {
-    await send(url + path, { method, headers: { ...fields, 'x-request-id': id } }, JSON.stringify(plant))
+    await send(
+      url + path,
+      { method, headers: { ...fields, 'x-request-id': id } },
+      JSON.stringify(plant)
+    )
     const line = await until(`the line of ${id}`, () => byId(id))
     const count = path === '/plants' ? ++creates : ++others
     const span = (await collector.named(path === '/plants' ? 'POST /plants' : 'GET', count)).at(-1)
@@ -128,7 +141,10 @@ for (const off of [{ OTEL_TRACES_EXPORTER: 'none' }, { OTEL_TRACES_SAMPLER: 'alw
   })
 
 t.test('a collector that is away: the service serves, warns, and ends with 0', async (t) => {
-  const away = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_EXPORTER_OTLP_TIMEOUT: '300' }
+  const away = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
+    OTEL_EXPORTER_OTLP_TIMEOUT: '300'
+  }
   const { post, output, end } = await startTraced(away)
   t.equal((await post({ id: 1, name: 'n' })).status, 200)
   await output(/"level":40,[^\n]*"spans cannot be sent"/)
@@ -146,15 +162,24 @@ const bad: [env: Env, says: Says][] = [
   [{ OTEL_EXPORTER_OTLP_ENDPOINT: hidden }, [`OTEL_EXPORTER_OTLP_ENDPOINT ${url}`]],
   [{ OTEL_EXPORTER_OTLP_ENDPOINT: `http://a:${hidden}@` }, [`OTEL_EXPORTER_OTLP_ENDPOINT ${url}`]],
   [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }, [`OTEL_EXPORTER_OTLP_ENDPOINT ${url}`]],
-  [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'tcp://c:1' }, [`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ${url}`]],
+  [
+    { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'tcp://c:1' },
+    [`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ${url}`]
+  ],
   [{ OTEL_EXPORTER_OTLP_HEADERS: hidden }, [`OTEL_EXPORTER_OTLP_HEADERS ${fields}`]],
   [{ OTEL_EXPORTER_OTLP_HEADERS: `a=b,c d=${hidden}` }, [`OTEL_EXPORTER_OTLP_HEADERS ${fields}`]],
-  [{ OTEL_EXPORTER_OTLP_TRACES_HEADERS: `a=${hidden}%0a` }, [`OTEL_EXPORTER_OTLP_TRACES_HEADERS ${fields}`]],
+  [
+    { OTEL_EXPORTER_OTLP_TRACES_HEADERS: `a=${hidden}%0a` },
+    [`OTEL_EXPORTER_OTLP_TRACES_HEADERS ${fields}`]
+  ],
   [{ OTEL_EXPORTER_OTLP_TIMEOUT: '10s' }, ofLibrary('OTEL_EXPORTER_OTLP_TIMEOUT')],
   [{ OTEL_EXPORTER_OTLP_COMPRESSION: 'zip' }, ofLibrary('OTEL_EXPORTER_OTLP_COMPRESSION')],
   [{ OTEL_EXPORTER_OTLP_CERTIFICATE: '/nowhere.pem' }, ofLibrary('certificate')],
   [{ OTEL_TRACES_SAMPLER: 'sometimes' }, ofLibrary('OTEL_TRACES_SAMPLER')],
-  [{ OTEL_TRACES_SAMPLER: ratio, OTEL_TRACES_SAMPLER_ARG: '2' }, ofLibrary('OTEL_TRACES_SAMPLER_ARG')],
+  [
+    { OTEL_TRACES_SAMPLER: ratio, OTEL_TRACES_SAMPLER_ARG: '2' },
+    ofLibrary('OTEL_TRACES_SAMPLER_ARG')
+  ],
   [{ OTEL_TRACES_SAMPLER: ratio }, ofLibrary('OTEL_TRACES_SAMPLER_ARG')],
   [{ OTEL_BSP_SCHEDULE_DELAY: '1s' }, ofLibrary('OTEL_BSP_SCHEDULE_DELAY')]
 ]

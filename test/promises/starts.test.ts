@@ -4,7 +4,13 @@ import { connect, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import t, { type Test } from 'tap'
 import { listen } from '../support/listen.ts'
-import { createDatabase, createRole, migrate, query, setServer } from '../support/postgres/database.ts'
+import {
+  createDatabase,
+  createRole,
+  migrate,
+  query,
+  setServer
+} from '../support/postgres/database.ts'
 import { freePort } from '../support/postgres/embedded-postgres.ts'
 import { startServer } from '../support/postgres/server.ts'
 import { migrateFile, run, serverFile, start } from '../support/process.ts'
@@ -14,7 +20,12 @@ import { linesOf, post, send, startService, token } from '../support/service.ts'
 
 const nowhere = `postgres://gardener:${hidden}@127.0.0.1:1/plants`
 const noServer = 'the database cannot be reached: connect ECONNREFUSED 127.0.0.1:1'
-const service = { HOST: '127.0.0.1', PORT: '0', DATABASE_URL: nowhere, AUTH_TOKENS: `shop:${token}` }
+const service = {
+  HOST: '127.0.0.1',
+  PORT: '0',
+  DATABASE_URL: nowhere,
+  AUTH_TOKENS: `shop:${token}`
+}
 /** Long enough for an attempt under load, short enough to wait for. */
 const briefly = { STARTUP_TIMEOUT_MS: '4000' }
 
@@ -24,7 +35,9 @@ t.jobs = 4
 const refused: [title: string, env: (t: Test) => Promise<Env>, says: Says][] = [
   [
     'a database in another encoding',
-    async (t) => ({ DATABASE_URL: await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' }) }),
+    async (t) => ({
+      DATABASE_URL: await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
+    }),
     ["the database's encoding must be UTF8; it is SQL_ASCII"]
   ],
   [
@@ -56,7 +69,12 @@ const refused: [title: string, env: (t: Test) => Promise<Env>, says: Says][] = [
 
 for (const [title, env, says] of refused)
   t.test(`${title}: the service does not start`, async (t) => {
-    await refuses(t, serverFile, { ...service, STARTUP_TIMEOUT_MS: '120000', ...(await env(t)) }, says)
+    await refuses(
+      t,
+      serverFile,
+      { ...service, STARTUP_TIMEOUT_MS: '120000', ...(await env(t)) },
+      says
+    )
   })
 
 const givesUp: [title: string, url: (t: Test) => Promise<string>, says: Says][] = [
@@ -162,39 +180,42 @@ const awaited: [title: string, sql: string, missing: RegExp][] = [
 ]
 const mended = 'alter role ROLE reset default_transaction_read_only'
 
-t.test('a service waits for its database, says what is missing, and serves only then', async (t) => {
-  const database = await createDatabase(t, { migrated: false })
-  const role = await createRole(t, database, hidden)
-  const url = new URL(database)
-  const port = await freePort()
-  Object.assign(url, { hostname: '127.0.0.1', port, username: role.name, password: hidden })
-  const env = { ...service, DATABASE_URL: url.href, STARTUP_TIMEOUT_MS: '600000' }
-  const running = start(t, serverFile, env)
-  const isNowhere = /^the database cannot be reached: connect ECONNREFUSED/
-  const open = () => forward(t, port, Number(new URL(database).port))
-  const change = (sql: string) => query(database, sql.replaceAll('ROLE', role.name))
-  // Between two states nothing listens, so that no attempt sees half of each.
-  const look = async (missing: RegExp) => {
-    const close = await open()
-    await saysMissing(running, missing)
-    close()
+t.test(
+  'a service waits for its database, says what is missing, and serves only then',
+  async (t) => {
+    const database = await createDatabase(t, { migrated: false })
+    const role = await createRole(t, database, hidden)
+    const url = new URL(database)
+    const port = await freePort()
+    Object.assign(url, { hostname: '127.0.0.1', port, username: role.name, password: hidden })
+    const env = { ...service, DATABASE_URL: url.href, STARTUP_TIMEOUT_MS: '600000' }
+    const running = start(t, serverFile, env)
+    const isNowhere = /^the database cannot be reached: connect ECONNREFUSED/
+    const open = () => forward(t, port, Number(new URL(database).port))
+    const change = (sql: string) => query(database, sql.replaceAll('ROLE', role.name))
+    // Between two states nothing listens, so that no attempt sees half of each.
+    const look = async (missing: RegExp) => {
+      const close = await open()
+      await saysMissing(running, missing)
+      close()
+      await saysMissing(running, isNowhere)
+    }
     await saysMissing(running, isNowhere)
+    await look(/^the database is not migrated: run the migrations first$/)
+    await migrate(t, database)
+    for (const [title, sql, missing] of awaited) {
+      await change(sql)
+      await look(missing)
+      t.pass(title)
+    }
+    t.notMatch(running.text(), /listening at|Metrics at/, 'nothing is served before')
+    await open()
+    await change(mended)
+    const [, address] = await running.output(/Server listening at (http:[^"]+)/)
+    t.strictSame(await post(`${address}/plants`, { id: 1, name: 'n' }), success({ name: 'n' }))
+    t.notMatch(running.text(), hidden)
   }
-  await saysMissing(running, isNowhere)
-  await look(/^the database is not migrated: run the migrations first$/)
-  await migrate(t, database)
-  for (const [title, sql, missing] of awaited) {
-    await change(sql)
-    await look(missing)
-    t.pass(title)
-  }
-  t.notMatch(running.text(), /listening at|Metrics at/, 'nothing is served before')
-  await open()
-  await change(mended)
-  const [, address] = await running.output(/Server listening at (http:[^"]+)/)
-  t.strictSame(await post(`${address}/plants`, { id: 1, name: 'n' }), success({ name: 'n' }))
-  t.notMatch(running.text(), hidden)
-})
+)
 
 t.test('fsync=off: the service starts, and warns once of what a crash would cost', async (t) => {
   const server = await startServer(t)
@@ -229,7 +250,12 @@ t.test('clear text to another machine is warned of, unless the URL asks for it',
   const env = { ...service, STARTUP_TIMEOUT_MS: '1' }
   const warning = (log: string) =>
     linesOf(log).filter(({ msg, host, level }) => level === 40 && /not encrypted/.test(msg) && host)
-  const fromService = await refuses(t, serverFile, { ...env, DATABASE_URL: url }, /192\.0\.2\.1|timeout/)
+  const fromService = await refuses(
+    t,
+    serverFile,
+    { ...env, DATABASE_URL: url },
+    /192\.0\.2\.1|timeout/
+  )
   t.match(warning(fromService), [{ host: '192.0.2.1' }])
   const fromMigrations = await run(t, migrateFile, { ...env, DATABASE_URL: url })
   t.match(fromMigrations.stderr, /^plant-store: the connection to 192\.0\.2\.1 is not encrypted/)

@@ -19,7 +19,8 @@ interface Case {
   message?: string | undefined
 }
 
-const hex = (text: string | undefined) => (text === undefined ? null : Buffer.from(text).toString('hex'))
+const hex = (text: string | undefined) =>
+  text === undefined ? null : Buffer.from(text).toString('hex')
 const column = (field: Field) => `encode(convert_to(${field}::text, 'UTF8'), 'hex') as ${field}`
 
 /** Sends all bodies at once to an empty table; each must get what it deserves, and the table must have exactly their rows. */
@@ -32,10 +33,17 @@ async function check(cases: Case[]) {
     same(replies[index] as Reply, row ? success(row.plant) : failure('InvalidPlant', { message }))
   const expected = unlike.flatMap(({ row }) =>
     row
-      ? [{ id: `${row.id}`, ...Object.fromEntries(fields.map((field) => [field, hex(row.plant[field])])) }]
+      ? [
+          {
+            id: `${row.id}`,
+            ...Object.fromEntries(fields.map((field) => [field, hex(row.plant[field])]))
+          }
+        ]
       : []
   )
-  const stored = await service.rows(`select id::text as id, ${fields.map(column).join(', ')} from plants`)
+  const stored = await service.rows(
+    `select id::text as id, ${fields.map(column).join(', ')} from plants`
+  )
   const sorted = (rows: Record<string, unknown>[]) => rows.map((row) => JSON.stringify(row)).sort()
   same(sorted(stored), sorted(expected))
 }
@@ -49,7 +57,10 @@ function same(found: unknown, wanted: unknown) {
 async function holds(t: Test, arbitrary: fc.Arbitrary<Case>, batches: number) {
   const batch = fc.array(arbitrary, { minLength: 1, maxLength: 60, size: 'max' })
   const result = await fc.check(fc.asyncProperty(batch, check), { numRuns: batches })
-  t.notOk(result.failed, result.failed ? (fc.defaultReportMessage(result) ?? '') : `${batches} batches`)
+  t.notOk(
+    result.failed,
+    result.failed ? (fc.defaultReportMessage(result) ?? '') : `${batches} batches`
+  )
 }
 
 const numbers: [text: string, id: bigint | undefined][] = [
@@ -119,8 +130,9 @@ const spelledIds = fc
     return withId(text, isWhole && BigInt.asIntN(64, value) === value ? value : undefined)
   })
 
-t.test('any number as the id counts by its exact value, however it is spelled, or is refused', (t) =>
-  holds(t, spelledIds, 15)
+t.test(
+  'any number as the id counts by its exact value, however it is spelled, or is refused',
+  (t) => holds(t, spelledIds, 15)
 )
 
 /** Any sequence of UTF-16 code units: the whole of Unicode, U+0000, and surrogates with and without their other half. */
@@ -145,7 +157,12 @@ const write = (text: string, isEscaped: boolean) =>
         .join('')}"`
     : JSON.stringify(text)
 const texts = fc
-  .tuple(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), anyText, fc.option(anyText), fc.boolean())
+  .tuple(
+    fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
+    anyText,
+    fc.option(anyText),
+    fc.boolean()
+  )
   .map(([id, name, tag, isEscaped]): Case => {
     const plant = tag === null ? { name } : { name, tag }
     const members = Object.entries(plant).map(
@@ -159,7 +176,9 @@ const texts = fc
     }
   })
 
-t.test('any text as name and tag goes into the table as it is, or is refused', (t) => holds(t, texts, 15))
+t.test('any text as name and tag goes into the table as it is, or is refused', (t) =>
+  holds(t, texts, 15)
+)
 
 const row = (name: string, tag?: string) => ({
   row: { id: 1n, plant: { name, ...(tag !== undefined && { tag }) } }
@@ -175,27 +194,39 @@ const others: [body: string, expected: Omit<Case, 'body'>][] = [
   ['{"__proto__":{"id":1,"name":"n"}}', { message: 'id is required' }]
 ]
 
-t.test('repeated keys, unknown ones and values of any kind: the last of each field counts', async (t) => {
-  for (const [body, expected] of others) await check([{ body, ...expected }])
-  t.pass()
-})
+t.test(
+  'repeated keys, unknown ones and values of any kind: the last of each field counts',
+  async (t) => {
+    for (const [body, expected] of others) await check([{ body, ...expected }])
+    t.pass()
+  }
+)
 
 t.test('any bytes as a name are text in UTF-8, or refused', async (t) => {
   const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-  const some = [0x41, 0x7f, 0x80, 0xbf, 0xc0, 0xc3, 0xe0, 0xed, 0xa0, 0xef, 0xf0, 0x9f, 0xf4, 0x8f, 0xff]
+  const some = [
+    0x41, 0x7f, 0x80, 0xbf, 0xc0, 0xc3, 0xe0, 0xed, 0xa0, 0xef, 0xf0, 0x9f, 0xf4, 0x8f, 0xff
+  ]
   let lastId = 1
-  const property = fc.asyncProperty(fc.array(fc.constantFrom(...some), { maxLength: 6 }), async (bytes) => {
-    const text = Buffer.from(bytes)
-    const body = Buffer.concat([Buffer.from(`{"id":${++lastId},"name":"`), text, Buffer.from('"}')])
-    const reply = await service.post(body)
-    let name: string
-    try {
-      name = strict.decode(text)
-    } catch {
-      return same(reply, failure('MalformedBody', { message: 'the body is not valid UTF-8' }))
+  const property = fc.asyncProperty(
+    fc.array(fc.constantFrom(...some), { maxLength: 6 }),
+    async (bytes) => {
+      const text = Buffer.from(bytes)
+      const body = Buffer.concat([
+        Buffer.from(`{"id":${++lastId},"name":"`),
+        text,
+        Buffer.from('"}')
+      ])
+      const reply = await service.post(body)
+      let name: string
+      try {
+        name = strict.decode(text)
+      } catch {
+        return same(reply, failure('MalformedBody', { message: 'the body is not valid UTF-8' }))
+      }
+      same(reply, success({ name }))
     }
-    same(reply, success({ name }))
-  })
+  )
   const result = await fc.check(property, { numRuns: 200 })
   t.notOk(result.failed, fc.defaultReportMessage(result) ?? '')
 })
@@ -212,7 +243,10 @@ t.test('the tests know every field of the interface', async (t) => {
   t.strictSame(Object.keys(properties).sort(), ['id', ...fields].sort())
   const optional = Object.keys(properties).filter((field) => !required.includes(field))
   t.strictSame(optional.sort(), [...optionalFields].sort())
-  const rules = { id: int64, ...Object.fromEntries(fields.map((field) => [field, about[field].rule])) }
+  const rules = {
+    id: int64,
+    ...Object.fromEntries(fields.map((field) => [field, about[field].rule]))
+  }
   for (const [field, rule] of Object.entries(rules))
     t.ok(properties[field].description?.endsWith(`: ${rule}`), `${field}: ${rule}`)
 })

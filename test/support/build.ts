@@ -18,7 +18,13 @@ interface Given {
 
 /** Builds an application, which is closed at teardown. Until it is ready, a test may add hooks and routes. */
 export async function build(t: Teardown, { env, store = createMemoryStore(), logger }: Given = {}) {
-  const settings = { HOST: '127.0.0.1', PORT: '0', METRICS_PORT: '0', AUTH_TOKENS: `tester:${token}`, ...env }
+  const settings = {
+    HOST: '127.0.0.1',
+    PORT: '0',
+    METRICS_PORT: '0',
+    AUTH_TOKENS: `tester:${token}`,
+    ...env
+  }
   const config = readConfig(settings, { hasStore: true })
   const app = await buildApp(config, { logger: logger ?? pino({ level: 'silent' }), store })
   t.teardown(() => app.close())

@@ -33,7 +33,8 @@ function readFields(message: Buffer): Fields {
     fields.push([Math.floor(key / 8), integer ?? message.subarray(at, at + length)])
     at += length
   }
-  const valuesOf = (field: number) => fields.filter(([own]) => own === field).map(([, value]) => value)
+  const valuesOf = (field: number) =>
+    fields.filter(([own]) => own === field).map(([, value]) => value)
   return {
     text: (field) => valuesOf(field)[0]?.toString() ?? '',
     hex: (field) => valuesOf(field)[0]?.toString('hex') ?? '',
@@ -44,7 +45,10 @@ function readFields(message: Buffer): Fields {
 /** Reads attributes: texts, and integers as text. */
 const toObject = (pairs: Fields[]) =>
   Object.fromEntries(
-    pairs.map((pair) => [pair.text(1), pair.messages(2)[0]?.text(1) || pair.messages(2)[0]?.text(3)])
+    pairs.map((pair) => [
+      pair.text(1),
+      pair.messages(2)[0]?.text(1) || pair.messages(2)[0]?.text(3)
+    ])
   )
 
 type Span = ReturnType<typeof toSpan>

@@ -1,7 +1,14 @@
 /** The interface's contract on the wire: what every response must look like, whatever was sent. */
 import { isDeepStrictEqual } from 'node:util'
 import { fields } from './plants.ts'
-import { type FailureName, failure, failureNumbers, maskFields, replay, success } from './responses.ts'
+import {
+  type FailureName,
+  failure,
+  failureNumbers,
+  maskFields,
+  replay,
+  success
+} from './responses.ts'
 import { parseResponses, type RawResponse } from './sockets.ts'
 
 /** A client's own, or one that the service has made. */

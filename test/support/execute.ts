@@ -12,7 +12,11 @@ interface Options {
  * Returns a program's standard output without the line breaks at its end. Rejects with all its output if it fails or does
  * not exist.
  */
-export async function execute(command: string, args: string[], { cwd, env }: Options = {}): Promise<string> {
+export async function execute(
+  command: string,
+  args: string[],
+  { cwd, env }: Options = {}
+): Promise<string> {
   try {
     const options = { cwd, env: { ...process.env, ...env }, maxBuffer: 2 ** 29 }
     const { stdout } = await promisify(execFile)(command, args, options)
@@ -26,5 +30,7 @@ export async function execute(command: string, args: string[], { cwd, env }: Opt
 
 /** Returns what a program writes whatever its exit code, or undefined if there is no such program. */
 export async function tryExecute(command: string, args: string[]): Promise<string | undefined> {
-  return execute(command, args).catch(({ code, stdout }) => (code === 'ENOENT' ? undefined : stdout))
+  return execute(command, args).catch(({ code, stdout }) =>
+    code === 'ENOENT' ? undefined : stdout
+  )
 }

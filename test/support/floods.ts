@@ -21,14 +21,17 @@ const by = (fields: Record<string, string | undefined> = {}) => ({
   authorization: `Bearer ${flooder}`,
   ...fields
 })
-const create = (id: number, more = '', fields = {}) => request(`{"id":${id},"name":"n"${more}}`, by(fields))
+const create = (id: number, more = '', fields = {}) =>
+  request(`{"id":${id},"name":"n"${more}}`, by(fields))
 const chunked = { 'content-length': undefined, 'transfer-encoding': 'chunked' }
 const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
 /** Twice its bytes in memory: one character is not Latin-1. */
 const wideName = (length: number) => `\\u4e00${'n'.repeat(length)}`
 const named = (id: number, name: string) => request(`{"id":${id},"name":"${name}"}`, by())
 const cut = (text: string, length: number) =>
-  repeat(Math.ceil(text.length / length), (index) => text.slice(index * length, (index + 1) * length))
+  repeat(Math.ceil(text.length / length), (index) =>
+    text.slice(index * length, (index + 1) * length)
+  )
 
 /** Each kind: how many connections send it at a time, and what, with a fresh id. */
 export const kinds: Record<string, [connections: number, (id: number) => Script]> = {
@@ -56,18 +59,38 @@ export const kinds: Record<string, [connections: number, (id: number) => Script]
   'slow bodies': [10, (id) => ({ parts: cut(named(id, 'n'.repeat(500_000)), 25_000), gapMs: 50 })],
   'bodies that break off': [
     5,
-    (id) => ({ parts: [named(id, 'n'.repeat(900_000)).slice(0, -50_000)], gapMs: 200, leaves: true })
+    (id) => ({
+      parts: [named(id, 'n'.repeat(900_000)).slice(0, -50_000)],
+      gapMs: 200,
+      leaves: true
+    })
   ],
   'long headers': [
     5,
     (id) => ({
       parts: [
-        create(id, '', Object.fromEntries(repeat(80, (i) => `x-${i}`).map((name) => [name, 'v'.repeat(150)])))
+        create(
+          id,
+          '',
+          Object.fromEntries(repeat(80, (i) => `x-${i}`).map((name) => [name, 'v'.repeat(150)]))
+        )
       ]
     })
   ],
-  'many keys': [5, (id) => ({ parts: [create(id, '', { 'idempotency-key': `${id}`.padEnd(255, 'k') })] })],
-  'responses that are not read': [8, (id) => ({ parts: [named(id, 'n'.repeat(900_000))], unreadMs: 2_000 })],
-  'idle connections': [40, () => ({ parts: [request('', {}, 'GET /readyz HTTP/1.1')], unreadMs: 1_000 })],
-  'the document': [5, () => ({ parts: [request('', {}, 'GET /openapi.json HTTP/1.1')], unreadMs: 500 })]
+  'many keys': [
+    5,
+    (id) => ({ parts: [create(id, '', { 'idempotency-key': `${id}`.padEnd(255, 'k') })] })
+  ],
+  'responses that are not read': [
+    8,
+    (id) => ({ parts: [named(id, 'n'.repeat(900_000))], unreadMs: 2_000 })
+  ],
+  'idle connections': [
+    40,
+    () => ({ parts: [request('', {}, 'GET /readyz HTTP/1.1')], unreadMs: 1_000 })
+  ],
+  'the document': [
+    5,
+    () => ({ parts: [request('', {}, 'GET /openapi.json HTTP/1.1')], unreadMs: 500 })
+  ]
 }

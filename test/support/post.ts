@@ -5,6 +5,10 @@ export async function createPlant(
   plant: { id: number; name: string }
 ): Promise<string> {
   const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
-  const response = await fetch(`${origin}/plants`, { method: 'POST', headers, body: JSON.stringify(plant) })
+  const response = await fetch(`${origin}/plants`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(plant)
+  })
   return `${response.status} ${await response.text()}`
 }

@@ -75,5 +75,9 @@ export function start(
 }
 
 /** Runs a file of the project to its end. */
-export const run = (t: Teardown, file: string, env?: NodeJS.ProcessEnv, args?: string[]): Promise<Ended> =>
-  start(t, file, env, { args: args ?? [] }).ended
+export const run = (
+  t: Teardown,
+  file: string,
+  env?: NodeJS.ProcessEnv,
+  args?: string[]
+): Promise<Ended> => start(t, file, env, { args: args ?? [] }).ended

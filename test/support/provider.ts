@@ -18,7 +18,10 @@ let lastId = 0
 
 /** Creates a plant with an id of its own by a token. */
 export const create = (service: Service, token: string) =>
-  service.post({ id: ++lastId, name: 'n' }, { headers: { ...headers, authorization: `Bearer ${token}` } })
+  service.post(
+    { id: ++lastId, name: 'n' },
+    { headers: { ...headers, authorization: `Bearer ${token}` } }
+  )
 
 /** The response to such a create. */
 export const created = success({ name: 'n' })

@@ -46,7 +46,10 @@ export async function applyRecipe(t: Teardown, name: string) {
   if (isApplied) return { without: first, applied: second }
   await apply(second, name).catch((cause) => {
     const advice = 'CONTRIBUTING.md says how to write it anew, under "When a recipe does not apply"'
-    throw new Error(`${recipes}/${name}.patch does not apply to the code as it is now. ${advice}.`, { cause })
+    throw new Error(
+      `${recipes}/${name}.patch does not apply to the code as it is now. ${advice}.`,
+      { cause }
+    )
   })
   return { without: first, applied: second }
 }

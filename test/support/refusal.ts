@@ -22,7 +22,8 @@ export async function refuses(t: Test, file: string, env: Env, says: Says, args:
   const { code, stdout, stderr } = await running.ended
   const lines = stderr.replace(/\n$/, '').split('\n')
   t.equal(code, 1)
-  if (says instanceof RegExp) t.ok(lines.length === 1 && says.test(`${lines}`), `${stderr} is ${says}`)
+  if (says instanceof RegExp)
+    t.ok(lines.length === 1 && says.test(`${lines}`), `${stderr} is ${says}`)
   else t.strictSame(lines.sort(), says.map((fault) => `plant-store: ${fault}`).sort())
   t.notMatch(stdout, /Server listening at/)
   const secrets = (env.AUTH_TOKENS ?? '').split(/[,:]/).filter((part) => part.length > 10)

@@ -28,7 +28,11 @@ const failures = {
     'Idempotency-Key must be 1 to 255 visible ASCII characters; quote it if it contains a comma, a quote or a space'
   ],
   MalformedBody: [400, 'the body is not valid JSON'],
-  MissingToken: [401, 'a bearer token is required', { 'www-authenticate': 'Bearer realm="plant-store"' }],
+  MissingToken: [
+    401,
+    'a bearer token is required',
+    { 'www-authenticate': 'Bearer realm="plant-store"' }
+  ],
   MalformedToken: [
     401,
     'the Authorization header is malformed',
@@ -85,7 +89,9 @@ interface Exact {
 export function failure(name: FailureName, { message, headers }: Exact = {}): Reply {
   const [error, usual, own] = failures[name] as [number, string, Record<string, string>?]
   const fields = { ...everyResponse, 'error-name': name, ...own, ...headers }
-  const given = Object.entries(fields).filter((field): field is [string, string] => field[1] !== undefined)
+  const given = Object.entries(fields).filter(
+    (field): field is [string, string] => field[1] !== undefined
+  )
   return {
     status: 400,
     headers: Object.fromEntries(given),
@@ -107,11 +113,20 @@ export function replay(plant: object): Reply {
 }
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
-const ofTransport = new Set(['date', 'connection', 'keep-alive', 'content-length', 'transfer-encoding'])
+const ofTransport = new Set([
+  'date',
+  'connection',
+  'keep-alive',
+  'content-length',
+  'transfer-encoding'
+])
 
 /** Leaves out the header fields of the transport, and masks a request id that the service made; one that the client sent stays. */
 export function maskFields(fields: Record<string, unknown>): Record<string, string> {
-  const kept = Object.entries(fields).filter(([name]) => !ofTransport.has(name)) as [string, string][]
+  const kept = Object.entries(fields).filter(([name]) => !ofTransport.has(name)) as [
+    string,
+    string
+  ][]
   const own = Object.fromEntries(kept)
   return { ...own, 'x-request-id': own['x-request-id']?.replace(uuid, 'made') ?? 'missing' }
 }

@@ -33,7 +33,11 @@ interface Options {
 }
 
 /** Sends the parts on one connection; returns every byte that came back when the server closes. Throws when it does not. */
-export async function exchange(url: string, parts: Part[], { halfClose = false, tls }: Options = {}) {
+export async function exchange(
+  url: string,
+  parts: Part[],
+  { halfClose = false, tls }: Options = {}
+) {
   const options = { ...addressOf(url), allowHalfOpen: true }
   const socket = tls ? connectTls({ ...options, ...tls }) : connect(options)
   const chunks: Buffer[] = []
@@ -56,8 +60,10 @@ export async function exchange(url: string, parts: Part[], { halfClose = false, 
 
 async function send(socket: Socket, parts: Part[], received: () => string) {
   for (const part of parts) {
-    if (part instanceof RegExp) await until(`${part} comes back`, received, (text) => part.test(text))
-    else await new Promise<void>((resolve) => socket.write(part as string, 'latin1', () => resolve()))
+    if (part instanceof RegExp)
+      await until(`${part} comes back`, received, (text) => part.test(text))
+    else
+      await new Promise<void>((resolve) => socket.write(part as string, 'latin1', () => resolve()))
   }
 }
 
@@ -81,7 +87,11 @@ export function parseResponses(bytes: Buffer, { isHead = false } = {}): RawRespo
     const length = isHead ? 0 : Number(headers['content-length'] ?? 0)
     const body = rest.slice(end + 4, end + 4 + length)
     if (body.length < length) throw new Error('a response is cut off')
-    responses.push({ status: Number(status), headers, body: Buffer.from(body, 'latin1').toString() })
+    responses.push({
+      status: Number(status),
+      headers,
+      body: Buffer.from(body, 'latin1').toString()
+    })
     rest = rest.slice(end + 4 + length)
   }
   return responses
@@ -115,7 +125,10 @@ export interface Client {
 }
 
 /** Opens a connection that is destroyed at teardown. */
-export async function open(t: { teardown(callback: () => void): void }, url: string): Promise<Client> {
+export async function open(
+  t: { teardown(callback: () => void): void },
+  url: string
+): Promise<Client> {
   const socket = connectTo(url, { allowHalfOpen: true })
   t.teardown(() => socket.destroy())
   await once(socket, 'connect')

@@ -24,11 +24,22 @@ const toLines = (output: string) => output.split('\n').filter((line) => line !==
 export type Stack = Awaited<ReturnType<typeof openStack>>
 
 /** Returns the operations on the stack of a directory and these settings; removes all that it has made at teardown. */
-export async function openStack(t: Test, name: string, cwd: string, settings: Record<string, string>) {
+export async function openStack(
+  t: Test,
+  name: string,
+  cwd: string,
+  settings: Record<string, string>
+) {
   const PORT = String(await freePort())
   // The page of deploy/ha promises 35 s; a minute is for a slow machine, and below the balancer's 70 s.
   const limits = { WRITE_DEADLINE_MS: '60000', STOP_GRACE_PERIOD: '120s' }
-  const env = { COMPOSE_PROJECT_NAME: name, COMPOSE_PROGRESS: 'quiet', PORT, ...limits, ...settings }
+  const env = {
+    COMPOSE_PROJECT_NAME: name,
+    COMPOSE_PROGRESS: 'quiet',
+    PORT,
+    ...limits,
+    ...settings
+  }
   const compose = (...args: string[]) => docker(['compose', ...args], { cwd, env })
   t.teardown(async () => {
     if (!t.passing()) t.comment(await compose('logs', '--no-color', '--tail=50'))
@@ -43,12 +54,22 @@ export async function openStack(t: Test, name: string, cwd: string, settings: Re
   const stack = {
     ...{ name, cwd, compose, container, url: `http://127.0.0.1:${PORT}` },
     /** Runs a command in a service's container; not by Compose, which would first read all its files. */
-    exec: (service: string, ...command: string[]) => docker(['exec', container(service), ...command]),
+    exec: (service: string, ...command: string[]) =>
+      docker(['exec', container(service), ...command]),
     /** Runs statements in a database's container, each a transaction of its own, and returns their lines. */
     async psql(service: string, user: string, ...statements: string[]) {
-      const psql = ['psql', '--no-psqlrc', '--quiet', '--tuples-only', '--no-align', '--set=ON_ERROR_STOP=1']
+      const psql = [
+        'psql',
+        '--no-psqlrc',
+        '--quiet',
+        '--tuples-only',
+        '--no-align',
+        '--set=ON_ERROR_STOP=1'
+      ]
       const commands = statements.map((statement) => `--command=${statement}`)
-      return toLines(await stack.exec(service, ...psql, `--username=${user}`, '--dbname=plants', ...commands))
+      return toLines(
+        await stack.exec(service, ...psql, `--username=${user}`, '--dbname=plants', ...commands)
+      )
     },
     /** The lines that a query returns where all plants can be seen. */
     query: (sql: string) => stack.psql('db', 'plants', sql),

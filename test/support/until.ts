@@ -28,7 +28,9 @@ export async function until<T>(
     const waitedMs = performance.now() - began
     if (waitedMs > limitMs) {
       const last = inspect(cause ?? seen).slice(0, 1_000)
-      throw new Error(`not within ${Math.round(waitedMs / 1_000)} s: ${what}; last seen: ${last}`, { cause })
+      throw new Error(`not within ${Math.round(waitedMs / 1_000)} s: ${what}; last seen: ${last}`, {
+        cause
+      })
     }
     await sleep(Math.min(longestPauseMs, 10 + waitedMs / 10))
   }

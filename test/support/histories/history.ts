@@ -20,16 +20,26 @@ export async function assertHistory(t: Test, databaseUrl: string, history: Histo
 }
 
 /** Asserts the same of clients that repeat what is lost, and that each that waited got a response, none worth a repeat. */
-export async function assertNoErrors(t: Test, databaseUrl: string, history: History, mayBreak = false) {
+export async function assertNoErrors(
+  t: Test,
+  databaseUrl: string,
+  history: History,
+  mayBreak = false
+) {
   await assertHistory(t, databaseUrl, history)
-  const errors = history.operations.filter((operation) => ![-1, 0, 409, 422].includes(errorOf(operation)))
+  const errors = history.operations.filter(
+    (operation) => ![-1, 0, 409, 422].includes(errorOf(operation))
+  )
   t.strictSame(errors, [], 'no client saw an error')
   if (!mayBreak) t.equal(history.broken, 0, 'no connection has broken')
 }
 
 /** Asserts that the judge finds nothing. */
 export function assertRows(t: Test, rows: StoredRow[], { operations, failed, repeats }: History) {
-  const slowest = operations.reduce((most, { began, ended = 0 }) => Math.max(most, ended - began), 0)
+  const slowest = operations.reduce(
+    (most, { began, ended = 0 }) => Math.max(most, ended - began),
+    0
+  )
   t.comment(
     `${operations.length} requests, ${rows.length} plants, ${repeats} repeats, ${failed.length} failed, ` +
       `the slowest ${Math.round(slowest)} ms`

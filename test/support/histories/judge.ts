@@ -19,16 +19,20 @@ export function judgeHistory(operations: Operation[], rows: StoredRow[]): string
   const operationsById = Map.groupBy(operations, ({ id }) => id)
   return [...new Set([...rowsById.keys(), ...operationsById.keys()])].flatMap((id) => {
     const [rivals, stored] = [operationsById.get(id) ?? [], rowsById.get(id) ?? []]
-    return isExplained(rivals, stored) ? [] : `no order explains ${JSON.stringify({ stored, rivals })}`
+    return isExplained(rivals, stored)
+      ? []
+      : `no order explains ${JSON.stringify({ stored, rivals })}`
   })
 }
 
 function isExplained(rivals: Operation[], [row, ...others]: StoredRow[]): boolean {
   const claims = rivals.map((operation) => ({ operation, claim: claimOf(operation) }))
   if (others.length > 0 || claims.some(({ claim }) => claim === 'malformed')) return false
-  if (row === undefined) return claims.every(({ claim }) => claim === 'open' || claim === 'nothing stored')
+  if (row === undefined)
+    return claims.every(({ claim }) => claim === 'open' || claim === 'nothing stored')
   const writers = claims.filter(
-    ({ operation, claim }) => (claim === 'stored' || claim === 'open') && isSamePlant(operation, row)
+    ({ operation, claim }) =>
+      (claim === 'stored' || claim === 'open') && isSamePlant(operation, row)
   )
   /** Each write that can have stored the row, and when it began. */
   const writes = Map.groupBy(writers, ({ operation }) => operation.key ?? operation)
@@ -55,7 +59,8 @@ function claimOf(operation: Operation): Claim {
       return 'malformed'
     if (body.error === 409) return 'taken'
     if (body.error === 422 && body.message.includes('Idempotency-Key')) return 'reused'
-    const isOpen = body.error === 500 || (body.error === 503 && !body.message.includes('stored nothing'))
+    const isOpen =
+      body.error === 500 || (body.error === 503 && !body.message.includes('stored nothing'))
     return isOpen ? 'open' : 'nothing stored'
   }
   const isPlant = Object.keys(body).every((name) => fields.includes(name as Field))

@@ -69,7 +69,10 @@ function createRandom() {
 }
 
 /** Draws creates endlessly; those for one id come together, so that clients send them at the same time, or much later. */
-function* drawCreates(firstId: number, integer: (below: number) => number): Generator<Create, never> {
+function* drawCreates(
+  firstId: number,
+  integer: (below: number) => number
+): Generator<Create, never> {
   let drawn = 0
   const draw = (id: number, isKeyed: boolean): Create => {
     const some = id % 3 === 0 ? [] : optionalFields
@@ -79,12 +82,18 @@ function* drawCreates(firstId: number, integer: (below: number) => number): Gene
     }
     if (!isKeyed || integer(4) === 0) return { ...plant, name: `plant ${id} "\\ß🌱 of ${++drawn}` }
     const key = `key-${integer(4) === 0 ? 'b' : 'a'}`
-    return { ...plant, name: `plant ${id} by ${key}, ${integer(4) === 0 ? 'changed' : 'first'}`, key }
+    return {
+      ...plant,
+      name: `plant ${id} by ${key}, ${integer(4) === 0 ? 'changed' : 'first'}`,
+      key
+    }
   }
   for (let id = firstId; ; id++) {
     const isKeyed = Math.floor(id / idsPerPhase) % 2 === 1
-    for (let left = rivals[integer(rivals.length)] as number; left > 0; left--) yield draw(id, isKeyed)
-    if (id > firstId && integer(4) === 0) yield draw(id - 1 - integer(Math.min(1_000, id - firstId)), isKeyed)
+    for (let left = rivals[integer(rivals.length)] as number; left > 0; left--)
+      yield draw(id, isKeyed)
+    if (id > firstId && integer(4) === 0)
+      yield draw(id - 1 - integer(Math.min(1_000, id - firstId)), isKeyed)
   }
 }
 
@@ -173,7 +182,8 @@ export function errorOf({ response }: Operation): number {
   return 'error' in response.body ? response.body.error : 0
 }
 
-const isWorthARepeat = (operation: Operation) => [-1, 408, 429, 500, 503].includes(errorOf(operation))
+const isWorthARepeat = (operation: Operation) =>
+  [-1, 408, 429, 500, 503].includes(errorOf(operation))
 
 /** Every plant of the load is valid: a 422 can only be about a key. */
 function isFailure(operation: Operation): boolean {
@@ -182,4 +192,6 @@ function isFailure(operation: Operation): boolean {
 }
 
 const isOfKey = ({ response }: Operation) =>
-  response !== undefined && 'message' in response.body && response.body.message.includes('Idempotency-Key')
+  response !== undefined &&
+  'message' in response.body &&
+  response.body.message.includes('Idempotency-Key')

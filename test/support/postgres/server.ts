@@ -72,7 +72,10 @@ export async function startPair(t: Teardown) {
   await writeFile(join(directory, 'cluster/standby.signal'), '')
   const standby = await startPostgres({
     directory,
-    settings: { primary_conninfo: `${primary.url}?application_name=standby`, synchronous_standby_names: '' }
+    settings: {
+      primary_conninfo: `${primary.url}?application_name=standby`,
+      synchronous_standby_names: ''
+    }
   })
   t.teardown(() => standby.stop())
   await setServer(primary.url, 'synchronous_standby_names', 'standby')

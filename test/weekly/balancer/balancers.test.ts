@@ -31,7 +31,11 @@ for (const [title, { command, start }] of Object.entries(balancers)) {
     const databaseUrl = await createDatabase(t)
     const instances = new Map<number, Service>()
     // Two checks must have failed by the end of the delay, also on a machine that stands still for a while.
-    const settings = { DATABASE_URL: databaseUrl, WRITE_DEADLINE_MS: '60000', SHUTDOWN_DELAY_MS: '7000' }
+    const settings = {
+      DATABASE_URL: databaseUrl,
+      WRITE_DEADLINE_MS: '60000',
+      SHUTDOWN_DELAY_MS: '7000'
+    }
     const startAt = async (port: number) => {
       instances.set(port, await startService(t, { ...settings, PORT: String(port) }))
     }
@@ -76,7 +80,10 @@ for (const [title, { command, start }] of Object.entries(balancers)) {
 
     for (const port of ports) await end(port, 'SIGKILL')
     const refused = await create(t, balancer, -3)
-    t.match(refused, { status: 400, headers: { 'content-type': 'application/json', 'retry-after': '1' } })
+    t.match(refused, {
+      status: 400,
+      headers: { 'content-type': 'application/json', 'retry-after': '1' }
+    })
     t.match(refused?.headers, nobody[title] as object)
     t.equal(JSON.parse(refused?.body as string).error, 503)
   })

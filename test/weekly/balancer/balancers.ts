@@ -54,7 +54,8 @@ async function startProgram(
   child.stderr.setEncoding('utf8').on('data', (text) => (complaints += text))
   const ended = once(child, 'exit')
   t.teardown(async () => {
-    if (command === 'docker') spawn('docker', ['rm', '--force', container(place)], { stdio: 'ignore' })
+    if (command === 'docker')
+      spawn('docker', ['rm', '--force', container(place)], { stdio: 'ignore' })
     else child.kill('SIGTERM')
     await ended
     await rm(directory, { recursive: true, force: true })
@@ -71,7 +72,9 @@ const haproxyImage = process.env.HAPROXY_IMAGE || 'haproxy:3.2.26-trixie'
 
 /** HAProxy, from its image, names the servers where the configuration finds them by DNS; the rest is as it is shipped. */
 async function startHaproxy(t: Test, ports: number[]): Promise<Balancer> {
-  const servers = ports.map((port, index) => `  server api${index + 1} 127.0.0.1:${port} check`).join('\n')
+  const servers = ports
+    .map((port, index) => `  server api${index + 1} 127.0.0.1:${port} check`)
+    .join('\n')
   const config = read('haproxy/haproxy.cfg')
     .replace(/ {2}server-template api .*\n/, `${servers}\n`)
     .replace(' resolvers containers resolve-prefer ipv4 init-addr none', '')
@@ -88,7 +91,14 @@ async function startHaproxy(t: Test, ports: number[]): Promise<Balancer> {
         ...['run', '--rm', `--name=${container({ port })}`, '--network=host', '--user=0'],
         `--volume=${join(root, 'ops/haproxy/errors')}:/errors:ro`,
         ...Object.entries(variables).map(([name, value]) => `--env=${name}=${value}`),
-        ...[`--volume=${directory}:/config:ro`, haproxyImage, 'haproxy', '-db', '-f', '/config/config']
+        ...[
+          `--volume=${directory}:/config:ro`,
+          haproxyImage,
+          'haproxy',
+          '-db',
+          '-f',
+          '/config/config'
+        ]
       ]
     }
   })
@@ -105,23 +115,27 @@ async function startNginx(t: Test, [first, second]: number[]): Promise<Balancer>
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (name) => `${name}_temp_path ${name};`
   )
-  const { url, otherPort, directory } = await startProgram(t, 'nginx', ({ directory, port, otherPort }) => ({
-    files: {
-      'plant-store.pem': `${cert}${key}`,
-      config: read('nginx/nginx.conf')
-        .replace('http {\n', `http {\n  access_log off;\n  ${temporary.join(' ')}\n`)
-        .replace('127.0.0.1:3000', `127.0.0.1:${port}`)
-        .replace('127.0.0.1:3443', `127.0.0.1:${otherPort}`)
-        .replaceAll('/etc/nginx/plant-store.pem', `${directory}/plant-store.pem`)
-        .replaceAll('/run/plant-store', directory)
-        .replaceAll('3001', String(first))
-        .replaceAll('3002', String(second))
-    },
-    args: [
-      ...['-p', `${directory}/`, '-c', 'config', '-e', 'stderr'],
-      ...['-g', 'daemon off; pid nginx.pid; error_log stderr crit;']
-    ]
-  }))
+  const { url, otherPort, directory } = await startProgram(
+    t,
+    'nginx',
+    ({ directory, port, otherPort }) => ({
+      files: {
+        'plant-store.pem': `${cert}${key}`,
+        config: read('nginx/nginx.conf')
+          .replace('http {\n', `http {\n  access_log off;\n  ${temporary.join(' ')}\n`)
+          .replace('127.0.0.1:3000', `127.0.0.1:${port}`)
+          .replace('127.0.0.1:3443', `127.0.0.1:${otherPort}`)
+          .replaceAll('/etc/nginx/plant-store.pem', `${directory}/plant-store.pem`)
+          .replaceAll('/run/plant-store', directory)
+          .replaceAll('3001', String(first))
+          .replaceAll('3002', String(second))
+      },
+      args: [
+        ...['-p', `${directory}/`, '-c', 'config', '-e', 'stderr'],
+        ...['-g', 'daemon off; pid nginx.pid; error_log stderr crit;']
+      ]
+    })
+  )
   const away = (port: number) => join(directory, `${port}.away`)
   return {
     url,

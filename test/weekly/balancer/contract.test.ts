@@ -17,7 +17,9 @@ const isInShape = ({ status, headers, body }: RawResponse) => {
   const { error, message, name } = JSON.parse(body)
   return status === 200
     ? typeof name === 'string'
-    : status === 400 && failureNumbers[headers['error-name'] ?? ''] === error && typeof message === 'string'
+    : status === 400 &&
+        failureNumbers[headers['error-name'] ?? ''] === error &&
+        typeof message === 'string'
 }
 /** Sends the parts, and returns what has come when the balancer closes, or is silent for as long as nothing takes. */
 async function exchange(url: string, parts: Part[], expected: number) {
@@ -56,7 +58,10 @@ for (const [title, { command, start }] of Object.entries(balancers))
             bytes.toString('latin1').slice(0, 1_000)
           )
           // HAProxy has no upgrade, nginx wants a Host, and both add fields.
-          if (expected[0]?.status === 200 && !/upgrade|"host":""|without Host|^96 fields/.test(title))
+          if (
+            expected[0]?.status === 200 &&
+            !/upgrade|"host":""|without Host|^96 fields/.test(title)
+          )
             t.equal(responses[0]?.status, 200)
         })
   })

@@ -9,7 +9,8 @@ import { token } from '../../support/service.ts'
 let lastId = 2 ** 40
 const head = (length: string, secret = token) =>
   `POST /plants HTTP/1.1\r\nhost: test\r\nauthorization: Bearer ${secret}\r\ncontent-type: application/json\r\n${length}\r\n\r\n`
-const post = (body: string, secret?: string) => `${head(`content-length: ${body.length}`, secret)}${body}`
+const post = (body: string, secret?: string) =>
+  `${head(`content-length: ${body.length}`, secret)}${body}`
 const create = () => post(`{"id":${++lastId},"name":"n"}`)
 const wrong = post('{"id":1,"name":"n"}', 'wrong-secret-0123456789')
 /** The id of the identity provider's key. */
@@ -107,7 +108,10 @@ export const kinds: Record<string, Kind> = {
   'creates in a loop': { connections: from(4, 200), act: inTurn(create) },
   'wrong tokens in a loop': { connections: from(4, 200), act: inTurn(() => wrong) },
   'forged tokens in a loop': { connections: from(4, 200), act: inTurn(() => forge(kid)) },
-  'tokens of made-up keys in a loop': { connections: from(4, 200), act: inTurn(() => forge(`${++lastId}`)) }
+  'tokens of made-up keys in a loop': {
+    connections: from(4, 200),
+    act: inTurn(() => forge(`${++lastId}`))
+  }
 }
 
 /** What a flood has had. */

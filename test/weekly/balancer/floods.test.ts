@@ -60,7 +60,11 @@ function startClients(url: string, clients: number, keepAlive: boolean, pauseMs:
       const id = ++lastId
       const began = performance.now()
       let reply = await post(id)
-      for (; reply.body.includes('"error":503') && performance.now() - began < patienceMs; good.repeats++) {
+      for (
+        ;
+        reply.body.includes('"error":503') && performance.now() - began < patienceMs;
+        good.repeats++
+      ) {
         await sleep(100)
         reply = await post(id)
       }
@@ -131,7 +135,9 @@ async function play(t: Test, start: Start, kind: string, { ms = 5_000, pauseMs =
   const report = await stopFlood()
   const peak = Math.round(peakOf(service))
   const addresses = kinds[kind]?.connections.length
-  t.comment(`${kind}, ${addresses} addresses: ${JSON.stringify(report)}; the service has ${peak} MB`)
+  t.comment(
+    `${kind}, ${addresses} addresses: ${JSON.stringify(report)}; the service has ${peak} MB`
+  )
   for (const [name, one] of Object.entries(good)) t.comment(`${name} connections: ${describe(one)}`)
   t.equal(service.child.exitCode, null, 'the service has not ended')
   t.ok(peak <= mostMegabytes, `${peak} MB are enough`)
@@ -157,10 +163,17 @@ const ofTokens = Object.keys(kinds).filter((kind) => kind.includes('tokens'))
 
 for (const [title, { command, start }] of Object.entries(balancers))
   t.test(title, { skip: isMissing(command) }, async (t) => {
-    for (const kind of Object.keys(kinds).filter((kind) => kind !== creates && !ofTokens.includes(kind)))
+    for (const kind of Object.keys(kinds).filter(
+      (kind) => kind !== creates && !ofTokens.includes(kind)
+    ))
       await t.test(kind, async (t) => {
         // Kept connections send their second probe after 45 s.
-        const played = await play(t, start, kind, kind.startsWith('kept') ? { ms: 55_000, pauseMs: 50 } : {})
+        const played = await play(
+          t,
+          start,
+          kind,
+          kind.startsWith('kept') ? { ms: 55_000, pauseMs: 50 } : {}
+        )
         assertServed(t, played)
         if (kind === refusals) t.ok(played.report.responses[429], 'the balancer refuses by itself')
       })

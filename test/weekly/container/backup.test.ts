@@ -25,9 +25,10 @@ await stack.start('--wait')
 
 /** Loses the database and restores it by the page's lines: all that was received, or as it was at this time. */
 async function restore(time = '') {
-  const [list = '', stop = '', empty = '', all = '', until = ''] = commandsOf('compose.md', 'Restore').map(
-    (line) => line.replace('/var/backups/plant-store', join(disk, 'backup'))
-  )
+  const [list = '', stop = '', empty = '', all = '', until = ''] = commandsOf(
+    'compose.md',
+    'Restore'
+  ).map((line) => line.replace('/var/backups/plant-store', join(disk, 'backup')))
   await stack.play(list)
   await stack.play([stop, empty, time ? until.replace(/'[^']*'/, `'${time}'`) : all].join('\n'))
   await stack.compose('up', '--detach', '--wait', 'balancer')
@@ -83,10 +84,15 @@ t.test('a time after the last commit is all that was received', async (t) => {
   await onDisk('rm -rf /disk/backup/*')
   await stack.compose('up', '--detach', '--wait', 'backup')
   await stack.compose('run', '--rm', '-T', 'backup', 'base')
-  t.equal(await createPlant(stack.url, await stack.token(), { id: -5, name: 'Fern' }), '200 {"name":"Fern"}')
+  t.equal(
+    await createPlant(stack.url, await stack.token(), { id: -5, name: 'Fern' }),
+    '200 {"name":"Fern"}'
+  )
   await received()
   await stack.compose('stop', 'backup')
   await restore(new Date(Date.now() + 60_000).toISOString())
   t.strictSame(await stack.query('select id from plants where id = -5'), ['-5'])
-  await onDisk('test -s /disk/backup/tokens && openssl pkey -in /disk/backup/certificate.pem -noout')
+  await onDisk(
+    'test -s /disk/backup/tokens && openssl pkey -in /disk/backup/certificate.pem -noout'
+  )
 })

@@ -12,12 +12,16 @@ import { until } from '../../support/until.ts'
 const stack = await copyStack(t)
 
 t.test("the README's tour, line by line", async (t) => {
-  const tour = readFileSync(join(root, 'README.md'), 'utf8').split('\n### The tour\n')[1]?.split(/\n#+ /)[0]
+  const tour = readFileSync(join(root, 'README.md'), 'utf8')
+    .split('\n### The tour\n')[1]
+    ?.split(/\n#+ /)[0]
   const lines = tour?.match(/(?<=^ {4}).+/gm) ?? []
   const told = lines.filter((line) => line.startsWith('# ')).map((line) => line.slice(2))
   t.ok(told.length >= 7)
   // The tour's port may be taken here: the balancer's is a free one.
-  const printed = await stack.play(lines.join('\n').replaceAll('127.0.0.1:3000', new URL(stack.url).host))
+  const printed = await stack.play(
+    lines.join('\n').replaceAll('127.0.0.1:3000', new URL(stack.url).host)
+  )
   const all = printed.split('\n').filter((line) => line !== '')
   t.strictSame(
     all.slice(-told.length).map((line) => line.trimEnd()),
@@ -25,67 +29,98 @@ t.test("the README's tour, line by line", async (t) => {
   )
 })
 
-t.test('only the balancer is published, on 127.0.0.1, and every container is confined', async (t) => {
-  const containers = await inspect(...(await stack.compose('ps', '--all', '--quiet')).split('\n'))
-  for (const { HostConfig: host, Config: config, NetworkSettings: network } of containers) {
-    const service = config.Labels['com.docker.compose.service']
-    const published = Object.values<{ HostIp: string }[] | null>(network.Ports ?? {}).flatMap(
-      (all) => all ?? []
-    )
-    const addresses = published.map(({ HostIp }) => HostIp)
-    t.strictSame(addresses, service === 'balancer' ? ['127.0.0.1'] : [], service)
-    t.match(host, { ReadonlyRootfs: true, CapDrop: ['ALL'], Privileged: false }, service)
-    t.strictSame(host.SecurityOpt, ['no-new-privileges:true'], service)
-    for (const limit of [host.Memory, host.NanoCpus, host.PidsLimit]) t.ok(limit > 0, `${service} is limited`)
-    const secret = config.Env.filter((entry: string) => /PASSWORD=|TOKENS=|:\/\/[^/]*@/.test(entry))
-    t.strictSame(secret, [], `${service}: no secret is in its environment`)
+t.test(
+  'only the balancer is published, on 127.0.0.1, and every container is confined',
+  async (t) => {
+    const containers = await inspect(...(await stack.compose('ps', '--all', '--quiet')).split('\n'))
+    for (const { HostConfig: host, Config: config, NetworkSettings: network } of containers) {
+      const service = config.Labels['com.docker.compose.service']
+      const published = Object.values<{ HostIp: string }[] | null>(network.Ports ?? {}).flatMap(
+        (all) => all ?? []
+      )
+      const addresses = published.map(({ HostIp }) => HostIp)
+      t.strictSame(addresses, service === 'balancer' ? ['127.0.0.1'] : [], service)
+      t.match(host, { ReadonlyRootfs: true, CapDrop: ['ALL'], Privileged: false }, service)
+      t.strictSame(host.SecurityOpt, ['no-new-privileges:true'], service)
+      for (const limit of [host.Memory, host.NanoCpus, host.PidsLimit])
+        t.ok(limit > 0, `${service} is limited`)
+      const secret = config.Env.filter((entry: string) =>
+        /PASSWORD=|TOKENS=|:\/\/[^/]*@/.test(entry)
+      )
+      t.strictSame(secret, [], `${service}: no secret is in its environment`)
+    }
   }
-})
+)
 
-t.test('the image holds what runs and nothing else, and its user can change nothing of it', async (t) => {
-  const image = `${stack.name}-api`
-  const run = (...command: string[]) =>
-    docker(['run', '--rm', '--read-only', '--cap-drop=ALL', '--network=none', image, ...command])
-  const list = (await run('sh', '-c', 'ls /app /app/node_modules; command -v npm npx yarn || true')).split(
-    '\n'
-  )
-  for (const kept of ['dist', 'migrations', 'package.json', 'fastify', 'pg']) t.ok(list.includes(kept), kept)
-  const unwanted = ['src', 'dev', 'tap', 'typescript', '.env', '/usr/local/bin/npm', '/usr/local/bin/npx']
-  const found = unwanted.filter((each) => list.includes(each))
-  t.strictSame(found, [])
-  t.equal(await run('sh', '-c', 'find /app -xdev ! -type l -writable 2>/dev/null || true'), '')
-  t.match((await inspect(image))[0].Config.User, /^[1-9]\d*:[1-9]\d*$/)
-})
+t.test(
+  'the image holds what runs and nothing else, and its user can change nothing of it',
+  async (t) => {
+    const image = `${stack.name}-api`
+    const run = (...command: string[]) =>
+      docker(['run', '--rm', '--read-only', '--cap-drop=ALL', '--network=none', image, ...command])
+    const list = (
+      await run('sh', '-c', 'ls /app /app/node_modules; command -v npm npx yarn || true')
+    ).split('\n')
+    for (const kept of ['dist', 'migrations', 'package.json', 'fastify', 'pg'])
+      t.ok(list.includes(kept), kept)
+    const unwanted = [
+      'src',
+      'dev',
+      'tap',
+      'typescript',
+      '.env',
+      '/usr/local/bin/npm',
+      '/usr/local/bin/npx'
+    ]
+    const found = unwanted.filter((each) => list.includes(each))
+    t.strictSame(found, [])
+    t.equal(await run('sh', '-c', 'find /app -xdev ! -type l -writable 2>/dev/null || true'), '')
+    t.match((await inspect(image))[0].Config.User, /^[1-9]\d*:[1-9]\d*$/)
+  }
+)
 
-t.test('the image says what it is, from what the release workflow passes to its build', async (t) => {
-  const given = {
-    VERSION: '9.8.7',
-    REVISION: 'a1b2c3',
-    CREATED: '2026-11-29T00:00:00Z',
-    SOURCE: 'https://plants.test/'
+t.test(
+  'the image says what it is, from what the release workflow passes to its build',
+  async (t) => {
+    const given = {
+      VERSION: '9.8.7',
+      REVISION: 'a1b2c3',
+      CREATED: '2026-11-29T00:00:00Z',
+      SOURCE: 'https://plants.test/'
+    }
+    const workflow = readFileSync(join(root, '.github/workflows/release.yml'), 'utf8')
+    const passed = [
+      ...(/build-args: \|\n((?: {12}.*\n)+)/.exec(workflow)?.[1]?.matchAll(/(\w+)=/g) ?? [])
+    ]
+    t.strictSame(passed.map(([, name]) => name).sort(), Object.keys(given).sort())
+    const { NODE_IMAGE } = process.env
+    const all = Object.entries({ ...given, ...(NODE_IMAGE && { NODE_IMAGE }) })
+    const id = await docker([
+      'build',
+      '--quiet',
+      ...all.map(([name, text]) => `--build-arg=${name}=${text}`),
+      stack.cwd
+    ])
+    t.teardown(() => docker(['image', 'rm', '--force', id]))
+    const { license, description } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    const labels = {
+      title: 'plant-store',
+      description,
+      licenses: license,
+      ...{
+        version: given.VERSION,
+        revision: given.REVISION,
+        created: given.CREATED,
+        source: given.SOURCE
+      }
+    }
+    const expected = Object.entries(labels).map(([name, text]) => [
+      `org.opencontainers.image.${name}`,
+      text
+    ])
+    t.strictSame((await inspect(id))[0].Config.Labels, Object.fromEntries(expected))
   }
-  const workflow = readFileSync(join(root, '.github/workflows/release.yml'), 'utf8')
-  const passed = [...(/build-args: \|\n((?: {12}.*\n)+)/.exec(workflow)?.[1]?.matchAll(/(\w+)=/g) ?? [])]
-  t.strictSame(passed.map(([, name]) => name).sort(), Object.keys(given).sort())
-  const { NODE_IMAGE } = process.env
-  const all = Object.entries({ ...given, ...(NODE_IMAGE && { NODE_IMAGE }) })
-  const id = await docker([
-    'build',
-    '--quiet',
-    ...all.map(([name, text]) => `--build-arg=${name}=${text}`),
-    stack.cwd
-  ])
-  t.teardown(() => docker(['image', 'rm', '--force', id]))
-  const { license, description } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  const labels = {
-    title: 'plant-store',
-    description,
-    licenses: license,
-    ...{ version: given.VERSION, revision: given.REVISION, created: given.CREATED, source: given.SOURCE }
-  }
-  const expected = Object.entries(labels).map(([name, text]) => [`org.opencontainers.image.${name}`, text])
-  t.strictSame((await inspect(id))[0].Config.Labels, Object.fromEntries(expected))
-})
+)
 
 t.test('a second caller gets a token without a restart, and loses it again', async (t) => {
   const token = await stack.token('another')
@@ -119,15 +154,18 @@ t.test('scaled and updated under load, as docs/compose.md says: no client fails'
   await load.assertServed()
 })
 
-t.test('the database is away for a while under load: replicas stay, and no client fails', async (t) => {
-  const load = await stack.startClients(t)
-  const since = new Date().toISOString()
-  await stack.compose('stop', 'db')
-  t.equal((await fetch(`${stack.url}/readyz`)).status, 200)
-  await stack.compose('start', 'db')
-  await load.assertServed()
-  t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')
-})
+t.test(
+  'the database is away for a while under load: replicas stay, and no client fails',
+  async (t) => {
+    const load = await stack.startClients(t)
+    const since = new Date().toISOString()
+    await stack.compose('stop', 'db')
+    t.equal((await fetch(`${stack.url}/readyz`)).status, 200)
+    await stack.compose('start', 'db')
+    await load.assertServed()
+    t.notMatch(await stack.compose('logs', '--since', since, 'balancer'), 'DOWN')
+  }
+)
 
 t.test(
   'the passwords are rotated under load, and the database and a replica are restarted: no client fails',
@@ -144,24 +182,29 @@ t.test(
   }
 )
 
-t.test('an image that keeps its data outside the volume is refused before anything is stored', async (t) => {
-  // What it declares is what images before 18 declare.
-  const image = `${stack.name}-postgres`
-  const data = '/var/lib/postgresql/data'
-  const build = `docker build --quiet --tag=${image} - <<'END'
+t.test(
+  'an image that keeps its data outside the volume is refused before anything is stored',
+  async (t) => {
+    // What it declares is what images before 18 declare.
+    const image = `${stack.name}-postgres`
+    const data = '/var/lib/postgresql/data'
+    const build = `docker build --quiet --tag=${image} - <<'END'
 FROM ${process.env.POSTGRES_IMAGE || 'postgres:18'}
 ENV PGDATA=${data}
 RUN install --directory --owner=postgres --mode=700 ${data}
 VOLUME ${data}
 END`
-  await stack.play(build)
-  const printed = await stack.play(`POSTGRES_IMAGE=${image} docker compose run --rm -T setup 2>&1 || true`)
-  t.match(
-    printed,
-    /^setup: this image of PostgreSQL would keep its data in .*, outside the volume data: .*18 or later$/m
-  )
-  t.notMatch(printed, 'warning', 'it is the first thing that is said')
-})
+    await stack.play(build)
+    const printed = await stack.play(
+      `POSTGRES_IMAGE=${image} docker compose run --rm -T setup 2>&1 || true`
+    )
+    t.match(
+      printed,
+      /^setup: this image of PostgreSQL would keep its data in .*, outside the volume data: .*18 or later$/m
+    )
+    t.notMatch(printed, 'warning', 'it is the first thing that is said')
+  }
+)
 
 t.test(
   'the database is upgraded as docs/compose.md says, with the name of the project in .env alone',
@@ -175,7 +218,8 @@ t.test(
       )
     const lines = commandsOf('compose.md', 'A major version').join('\n')
     t.match(lines, '-delete')
-    const create = async (id: number) => createPlant(stack.url, await stack.token(), { id, name: 'Fern' })
+    const create = async (id: number) =>
+      createPlant(stack.url, await stack.token(), { id, name: 'Fern' })
     t.equal(await create(-3), '200 {"name":"Fern"}')
     const before = await stack.plants()
     await stack.play(`unset COMPOSE_PROJECT_NAME\n${lines}`)

@@ -23,7 +23,8 @@ const raised = async () => {
   return alerts.map(({ labels }) => labels.alertname)
 }
 const told = ['PlantStoreDatabaseDown', 'PlantStoreReplicaLost']
-const isQuiet = () => until('neither is told', raised, (names) => !told.some((name) => names.includes(name)))
+const isQuiet = () =>
+  until('neither is told', raised, (names) => !told.some((name) => names.includes(name)))
 
 t.test('each metric that an alert reads is there', async (t) => {
   const rules = readFileSync(join(root, 'ops/prometheus/rules.yml'), 'utf8').replaceAll(

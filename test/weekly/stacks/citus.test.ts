@@ -20,7 +20,9 @@ t.test('the service on Citus', async (t) => {
     until(
       'no transaction is in doubt',
       async () =>
-        (await Promise.all(workers.map((each) => query(each, 'select gid from pg_prepared_xacts')))).flat(),
+        (
+          await Promise.all(workers.map((each) => query(each, 'select gid from pg_prepared_xacts')))
+        ).flat(),
       (prepared) => prepared.length === 0
     )
 

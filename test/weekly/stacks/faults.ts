@@ -41,7 +41,9 @@ const stacks = {
 export async function startStack(t: Test, folder: keyof typeof stacks, ...more: string[]) {
   const name = `plant-store-${folder}-${process.pid}`
   const { cwd, files } = stacks[folder]
-  const faultFiles = ['no-health-checks.yaml', ...more].map((file) => resolve(import.meta.dirname, file))
+  const faultFiles = ['no-health-checks.yaml', ...more].map((file) =>
+    resolve(import.meta.dirname, file)
+  )
   const stack = await openStack(t, name, cwd, {
     COMPOSE_FILE: [...files, ...faultFiles].join(':'),
     COMPOSE_DISABLE_ENV_FILE: 'true',

@@ -40,7 +40,9 @@ t.test('the highly available stack', async (t) => {
       () => members(witness),
       (all) => {
         const timeline = all.find(isPrimary)?.timeline
-        const followers = all.filter(({ role, state }) => role === 'quorum_standby' && state === 'streaming')
+        const followers = all.filter(
+          ({ role, state }) => role === 'quorum_standby' && state === 'streaming'
+        )
         return followers.filter((follower) => follower.timeline === timeline).length === 2
       }
     )

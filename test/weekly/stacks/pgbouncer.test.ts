@@ -11,8 +11,9 @@ t.test('the service through PgBouncer', async (t) => {
   const { killed, restarted, rotated } = faultsOf(stack)
   /** How many statements were cancelled by request so far: only the service requests it. */
   const countCancelled = async () =>
-    (await stack.compose('logs', '--no-color', 'db')).split('canceling statement due to user request')
-      .length - 1
+    (await stack.compose('logs', '--no-color', 'db')).split(
+      'canceling statement due to user request'
+    ).length - 1
   const locked: Fault = {
     name: 'the table is locked until statements are cancelled',
     async strike() {
@@ -20,7 +21,8 @@ t.test('the service through PgBouncer', async (t) => {
       await stack.query(
         `begin; lock table plants in access exclusive mode; select pg_sleep(${lockSeconds}); commit`
       )
-      if ((await countCancelled()) === before) throw new Error('no cancel request went through PgBouncer')
+      if ((await countCancelled()) === before)
+        throw new Error('no cancel request went through PgBouncer')
     }
   }
   const rotations = [rotated('db'), rotated('pgbouncer'), rotated('api')]

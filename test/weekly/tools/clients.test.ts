@@ -38,7 +38,8 @@ t.test(
   "openapi-typescript and openapi-fetch, with the manual's body serializer: ids are exact",
   async (t) => {
     const manual = readFileSync(join(import.meta.dirname, '../../../docs/clients.md'), 'utf8')
-    const [lines = ''] = manual.split('\n## Generated clients\n')[1]?.match(/(?:^ {4}.*\n)+/gm) ?? []
+    const [lines = ''] =
+      manual.split('\n## Generated clients\n')[1]?.match(/(?:^ {4}.*\n)+/gm) ?? []
     const { bodySerializer } = await import(`data:text/javascript,${encodeURIComponent(lines)}`)
     const client = createClient<paths>({
       baseUrl,
@@ -51,7 +52,8 @@ t.test(
       const { data, error, response } = await client.POST('/plants', { body: { id, name }, params })
       return { status: response.status, body: data ?? error }
     }
-    for (const _ of ['first', 'again']) t.strictSame(await create('a'), { status: 200, body: { name } })
+    for (const _ of ['first', 'again'])
+      t.strictSame(await create('a'), { status: 200, body: { name } })
     t.strictSame(await create('b'), { status: 400, body: JSON.parse(duplicate) })
     t.strictSame(await rowsOf(id), [{ id: `${id}`, name }])
   }
@@ -61,23 +63,32 @@ for (const [command, sample] of [
   ['sh', 'create-plant.sh'],
   [process.execPath, 'create-plant.mjs']
 ] as const)
-  t.test(`the sample ${sample} stores its plant, and the next run is told that it is there`, async (t) => {
-    const { url, rows } = await startService(t)
-    const env = { PLANTS_URL: `${url}/plants`, PLANTS_TOKEN: token, PLANTS_RETRY_SECONDS: '10' }
-    const run = () => execute(command, [join(root, 'docs/clients', sample)], { env })
-    await run()
-    t.equal((await rows('select id from plants')).length, 1)
-    await t.rejects(run(), /409/)
-    for (const missing of ['PLANTS_URL', 'PLANTS_TOKEN'])
-      await t.rejects(
-        execute(command, [join(root, 'docs/clients', sample)], { env: { ...env, [missing]: '' } }),
-        { code: 1, message: /set PLANTS_URL and PLANTS_TOKEN/ },
-        'nothing was sent'
-      )
-  })
+  t.test(
+    `the sample ${sample} stores its plant, and the next run is told that it is there`,
+    async (t) => {
+      const { url, rows } = await startService(t)
+      const env = { PLANTS_URL: `${url}/plants`, PLANTS_TOKEN: token, PLANTS_RETRY_SECONDS: '10' }
+      const run = () => execute(command, [join(root, 'docs/clients', sample)], { env })
+      await run()
+      t.equal((await rows('select id from plants')).length, 1)
+      await t.rejects(run(), /409/)
+      for (const missing of ['PLANTS_URL', 'PLANTS_TOKEN'])
+        await t.rejects(
+          execute(command, [join(root, 'docs/clients', sample)], {
+            env: { ...env, [missing]: '' }
+          }),
+          { code: 1, message: /set PLANTS_URL and PLANTS_TOKEN/ },
+          'nothing was sent'
+        )
+    }
+  )
 
 t.test('create-plant.sh says that nothing is stored where it reaches nobody', async (t) => {
-  const env = { PLANTS_URL: 'http://127.0.0.1:1/plants', PLANTS_TOKEN: token, PLANTS_RETRY_SECONDS: '0' }
+  const env = {
+    PLANTS_URL: 'http://127.0.0.1:1/plants',
+    PLANTS_TOKEN: token,
+    PLANTS_RETRY_SECONDS: '0'
+  }
   const run = execute('sh', [join(root, 'docs/clients/create-plant.sh')], { env })
   await t.rejects(run, { code: 1, message: /write outcome: none/ })
 })

@@ -9,7 +9,10 @@ import { createMemoryStore } from '../../support/memory-store.ts'
 
 const directory = `${import.meta.dirname}/generated`
 mkdirSync(directory, { recursive: true })
-const config = readConfig({ AUTH_TOKENS: 'nobody:0123456789abcdef', METRICS_PORT: '0' }, { hasStore: true })
+const config = readConfig(
+  { AUTH_TOKENS: 'nobody:0123456789abcdef', METRICS_PORT: '0' },
+  { hasStore: true }
+)
 const app = await buildApp(config, { logger: createLogger('silent'), store: createMemoryStore() })
 await app.ready()
 const types = await openapiTS(JSON.stringify(app.swagger()), {

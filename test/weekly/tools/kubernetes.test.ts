@@ -53,9 +53,22 @@ async function findFaults(t: Test, manifests: Manifest[]): Promise<string> {
   })
   const modules = t.fixture('symlink', join(import.meta.dirname, 'node_modules'))
   const cwd = t.testdir({ node_modules: modules, 'manifests.ts': literals.join('\n') })
-  const options = ['--ignoreConfig', '--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext']
+  const options = [
+    '--ignoreConfig',
+    '--noEmit',
+    '--strict',
+    '--skipLibCheck',
+    '--module',
+    'nodenext'
+  ]
   // tap puts a loader into NODE_OPTIONS, which the compiler cannot be loaded with.
-  const command = ['-u', 'NODE_OPTIONS', join(root, 'node_modules/.bin/tsc'), ...options, 'manifests.ts']
+  const command = [
+    '-u',
+    'NODE_OPTIONS',
+    join(root, 'node_modules/.bin/tsc'),
+    ...options,
+    'manifests.ts'
+  ]
   const { status, stdout, stderr } = spawnSync('env', command, { cwd, encoding: 'utf8' })
   return [...faults, ...(status === 0 ? [] : [stdout, stderr])].join('\n')
 }
@@ -69,7 +82,8 @@ t.test('the manifests are valid', async (t) => {
 function findRisks({ spec }: Manifest): string[] {
   const { securityContext: pod, containers, volumes, ...rest } = spec.template.spec
   const risks = Object.keys(rest).filter((field) => /^host(Network|PID|IPC|Users)$/.test(field))
-  if (pod.runAsNonRoot !== true || pod.seccompProfile?.type !== 'RuntimeDefault') risks.push('the pod')
+  if (pod.runAsNonRoot !== true || pod.seccompProfile?.type !== 'RuntimeDefault')
+    risks.push('the pod')
   for (const { name, securityContext, ports = [] } of containers) {
     const { allowPrivilegeEscalation, capabilities, ...others } = securityContext
     if (allowPrivilegeEscalation !== false || `${capabilities?.drop}` !== 'ALL' || capabilities.add)
@@ -132,12 +146,14 @@ t.test('kustomize builds the overlay of the page', async (t) => {
 t.test('times and ports fit each other', async (t) => {
   const { spec } = manifests.find(({ kind }) => kind === 'Deployment') as Manifest
   const [{ env, startupProbe, readinessProbe, livenessProbe }] = spec.template.spec.containers
-  const ms = (name: string) => Number(env.find((variable: { name: string }) => variable.name === name).value)
+  const ms = (name: string) =>
+    Number(env.find((variable: { name: string }) => variable.name === name).value)
   const startup = startupProbe.periodSeconds * startupProbe.failureThreshold
   t.ok(ms('STARTUP_TIMEOUT_MS') / 1_000 < startup, 'a pod ends by itself before its probe gives up')
   t.ok(startup < spec.progressDeadlineSeconds, 'a rollout waits for as long as its pods')
   t.ok(ms('SHUTDOWN_DELAY_MS') / 1_000 + 25 < spec.template.spec.terminationGracePeriodSeconds)
-  for (const { httpGet } of [startupProbe, readinessProbe, livenessProbe]) t.equal(httpGet.port, 'metrics')
+  for (const { httpGet } of [startupProbe, readinessProbe, livenessProbe])
+    t.equal(httpGet.port, 'metrics')
 })
 
 /** The directives of a configuration of HAProxy that limit clients, in order, with the table of its own frontend. */
@@ -160,10 +176,15 @@ t.test('the limits of the Ingress example are those of haproxy.cfg', async (t) =
   t.strictSame(limitsOf(data['frontend-config-snippet']), expected)
   t.equal(data.maxconn, /maxconn (\d+)/.exec(config)?.[1])
   const { metadata } = manifests.find(({ kind }) => kind === 'Ingress') as Manifest
-  const others = [data['global-config-snippet'], metadata.annotations['haproxy.org/backend-config-snippet']]
+  const others = [
+    data['global-config-snippet'],
+    metadata.annotations['haproxy.org/backend-config-snippet']
+  ]
   for (const line of others.join('').trim().split('\n'))
     t.ok(config.replace('be_conn(api)', 'be_conn').includes(line.trim()), line)
-  for (const [key, value] of Object.entries<string>(data).filter(([key]) => /^(timeout|hard)/.test(key)))
+  for (const [key, value] of Object.entries<string>(data).filter(([key]) =>
+    /^(timeout|hard)/.test(key)
+  ))
     t.match(config, `${key.replace('timeout-', 'timeout ')} ${value}\n`)
 })
 
@@ -185,7 +206,10 @@ t.test('kustomize adds the tokens of service accounts, as their page says', asyn
   const name = 'plant-store-identity-provider'
   t.match(find('ConfigMap'), { metadata: { name }, data: { issuer: /^https:/, 'keys.json': '{}' } })
   const pod = find('Deployment')?.spec.template.spec
-  const issuer = { name: 'AUTH_JWT_ISSUER', valueFrom: { configMapKeyRef: { name, key: 'issuer' } } }
+  const issuer = {
+    name: 'AUTH_JWT_ISSUER',
+    valueFrom: { configMapKeyRef: { name, key: 'issuer' } }
+  }
   t.match(pod.containers[0].env[0], issuer)
   t.ok(pod.volumes.some(({ configMap }: Manifest) => configMap?.name === name))
 })
