@@ -83,7 +83,8 @@ const selectInvisible = `
   select case
     when to_regclass('plants') is not null then null
     when found.schemas is null then 'the database is not migrated: run the migrations first'
-    else format('the table plants is in the schema %s, where the role %s does not look: its search_path is %s, '
+    else format('the table plants is in the schema %s, where the role %s does not look: '
+      'its search_path is %s, '
       'and it needs the right of usage of the schema',
       found.schemas, current_user, coalesce(nullif(current_setting('search_path'), ''), '""'))
   end as fault
@@ -107,14 +108,20 @@ export const checkStatements =
     } catch (error) {
       const { code = '', message } = error as pg.DatabaseError
       if (/^(26000|42P05)$/.test(code))
-        return 'the pooler loses prepared statements: set max_prepared_statements above 0 in PgBouncer 1.21 or later, or pool_mode to session'
+        return (
+          'the pooler loses prepared statements: set max_prepared_statements above 0 in ' +
+          'PgBouncer 1.21 or later, or pool_mode to session'
+        )
       if (code === '42P01') {
         await client.query('rollback')
         const { fault } = (await client.query(selectInvisible)).rows[0]
         if (fault) return fault
       }
       if (/^(0A|42)/.test(code))
-        return `the table or the role does not fit this release; see its migrations and ops/postgresql/roles.sql: ${message}`
+        return (
+          'the table or the role does not fit this release; ' +
+          `see its migrations and ops/postgresql/roles.sql: ${message}`
+        )
       throw error
     }
   }

@@ -156,7 +156,9 @@ export function openDatabase(
   const registers = [metrics]
   const errors = new Counter({
     name: `${prefix}database_errors_total`,
-    help: 'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; a refused plant can have several',
+    help:
+      'Errors that PostgreSQL has reported to statements and new connections, by SQLSTATE; ' +
+      'a refused plant can have several',
     labelNames: ['sqlstate'],
     registers
   })

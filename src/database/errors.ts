@@ -47,8 +47,14 @@ const kindsInFunctions: Partial<Record<FailureKind, FailureKind>> = {
   schemaMismatch: 'serverFault'
 }
 /** Files of Citus whose internal and I/O errors mean that a worker was lost in a transaction. */
-const workerFiles =
-  /^(adaptive_executor|connection_management|multi_copy|placement_connection|remote_(commands|transaction))\.c$/
+const workerFiles = new Set([
+  'adaptive_executor.c',
+  'connection_management.c',
+  'multi_copy.c',
+  'placement_connection.c',
+  'remote_commands.c',
+  'remote_transaction.c'
+])
 /** Bad data (22), a constraint (23), a view's check (44), a value that is too large (54). */
 const dataClasses = /^(22|23|44|54)/
 /**
@@ -115,7 +121,7 @@ function kindOf(error: unknown): FailureKind {
   if (code === undefined) return 'unknown'
   const kind =
     kindsByRoutine[routine] ?? kindsByCode.find(([codes]) => codes.test(code))?.[1] ?? 'refused'
-  if (kind === 'serverFault' && workerFiles.test(file)) return 'unknown'
+  if (kind === 'serverFault' && workerFiles.has(file)) return 'unknown'
   return where === undefined ? kind : (kindsInFunctions[kind] ?? kind)
 }
 

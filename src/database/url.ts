@@ -49,7 +49,8 @@ const parameters: Readonly<Record<string, readonly [rule: string, pattern?: RegE
 
 const form = 'must be a URL such as postgres://user:password@host:5432/database'
 const escapes =
-  'must write %, @, /, ?, # and & within its user, password and values as %25, %40, %2F, %3F, %23 and %26'
+  'must write %, @, /, ?, # and & within its user, password and values as ' +
+  '%25, %40, %2F, %3F, %23 and %26'
 
 const fault = (rule: string) => new StartupFault([rule])
 /**

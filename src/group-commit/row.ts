@@ -103,7 +103,8 @@ function afterLookUp(
 }
 
 const missing =
-  'neither written nor found: a trigger returns null, row security hides the row, or the look-up has failed'
+  'neither written nor found: a trigger returns null, row security hides the row, ' +
+  'or the look-up has failed'
 
 /**
  * A submitted item, and what has happened to it. Only the methods of this class assign its fields.

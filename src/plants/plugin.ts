@@ -32,19 +32,24 @@ type Options = Config & { store: PlantStore | undefined; tracing: Tracing | unde
 
 // Selects faults of the table that no planned statement shows, but a row or a crash would.
 const selectFaults = `
-  select format('the unique rule %I of plants is deferrable, so that no create can use it', conname) as fault
-  from pg_constraint where conrelid = to_regclass('plants') and contype in ('p', 'u') and condeferrable
+  select format('the unique rule %I of plants is deferrable, so that no create can use it', conname)
+    as fault
+  from pg_constraint
+  where conrelid = to_regclass('plants') and contype in ('p', 'u') and condeferrable
   union all
-  select format('the table %s is unlogged, so that a crash empties it: run alter table %1$s set logged', oid::regclass)
+  select format('the table %s is unlogged, so that a crash empties it: '
+    'run alter table %1$s set logged', oid::regclass)
   from pg_class where relkind = 'r' and relpersistence = 'u' and (
-    oid = to_regclass('plants') or oid in (select relid from pg_partition_tree(to_regclass('plants')))
+    oid = to_regclass('plants')
+    or oid in (select relid from pg_partition_tree(to_regclass('plants')))
   )
   union all
   select format('row security of plants refuses every create, as no policy lets this role %s: '
     'add policies for insert and for select, or give the role bypassrls', command)
   from (values ('insert', 'a'), ('select', 'r')) as needed (command, letter)
   where row_security_active('plants') and not exists (
-    select from pg_policy where polrelid = to_regclass('plants') and polpermissive and polcmd::text in ('*', letter)
+    select from pg_policy
+    where polrelid = to_regclass('plants') and polpermissive and polcmd::text in ('*', letter)
       and exists (
         select from unnest(polroles) as role
         where case when role = 0 then true else pg_has_role(role, 'usage') end
@@ -54,7 +59,8 @@ const selectFaults = `
 const checkTable: Check = async (client) => (await client.query(selectFaults)).rows[0]?.fault
 
 const crashMessage =
-  'these settings of PostgreSQL are off: a crash of its machine can lose or damage all plants; leave them off only for development and tests'
+  'these settings of PostgreSQL are off: a crash of its machine can lose or damage all plants; ' +
+  'leave them off only for development and tests'
 
 /** Opens the database, and returns the store in it. Throws a StartupFault if none is configured. */
 function openStore(
@@ -89,7 +95,9 @@ export default fp<Options>(async (app, config) => {
   })
   const durations = new Histogram({
     name: `${prefix}batch_duration_seconds`,
-    help: 'Time of one attempt to write a batch, or to look plants up, by its result: written, found or the kind of failure',
+    help:
+      'Time of one attempt to write a batch, or to look plants up, by its result: ' +
+      'written, found or the kind of failure',
     labelNames: ['result'],
     registers,
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]

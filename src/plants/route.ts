@@ -12,9 +12,11 @@ import { contentOf, deriveWriteId } from './write-id.ts'
 const schema = {
   operationId: 'createPlant',
   summary: 'Create a plant',
-  description: `Creates a new plant in the store. The client chooses its id; the response comes when the plant is durable.
-
-Ids are exact over all of int64. Beyond 2⁵³, write them with a JSON library that does not round; in JavaScript, \`JSON.rawJSON\` of a BigInt.`,
+  description:
+    'Creates a new plant in the store. The client chooses its id; ' +
+    'the response comes when the plant is durable.\n\n' +
+    'Ids are exact over all of int64. Beyond 2⁵³, write them with a JSON library that does not ' +
+    'round; in JavaScript, `JSON.rawJSON` of a BigInt.',
   tags: ['plants'],
   body: NewPlant,
   response: { 200: Plant }

@@ -40,7 +40,8 @@ const settings = `
   concat(
     set_config('client_min_messages', 'warning', true),
     set_config('synchronous_commit',
-      case when ${synchronousCommit} in ('off', 'local') then 'on' else ${synchronousCommit} end, true)
+      case when ${synchronousCommit} in ('off', 'local') then 'on'
+        else ${synchronousCommit} end, true)
   )`
 
 // A create only checks these settings, because making them costs PostgreSQL much of its time for
@@ -96,7 +97,10 @@ const planInsert = `
  * statement below, which therefore must be one line, and one has the block.
  */
 const linesOfBlock = 2
-const insertAsked = `insert into plants (${writtenList}) values (${writtenList.replaceAll(/"\w+"/g, 'asked.$&')}) on conflict (id) do nothing returning write_id into made`
+const askedList = writtenList.replaceAll(/"\w+"/g, 'asked.$&')
+const insertAsked =
+  `insert into plants (${writtenList}) values (${askedList}) ` +
+  'on conflict (id) do nothing returning write_id into made'
 
 const own = (name: string) => `plant_store.${name}`
 
@@ -133,9 +137,9 @@ const insertEach = `
         when others or assert_failure then
           get stacked diagnostics code = returned_sqlstate, failed_constraint = constraint_name,
             failed_column = column_name, failed_table = table_name, context = pg_exception_context;
-          results := results || jsonb_strip_nulls(jsonb_build_object('code', code, 'context', context,
-            'constraint', nullif(failed_constraint, ''), 'column', nullif(failed_column, ''),
-            'table', nullif(failed_table, '')));
+          results := results || jsonb_strip_nulls(jsonb_build_object(
+            'code', code, 'context', context, 'constraint', nullif(failed_constraint, ''),
+            'column', nullif(failed_column, ''), 'table', nullif(failed_table, '')));
       end;
     end loop;
     perform set_config('${own('results')}', results::text, true);
