@@ -83,9 +83,9 @@ const settledMs = 500
 
 /**
  * Watches the file of the secret `name`, if it came from one, until the application closes. Passes
- * each new text to `use`. That throws a StartupFault if the text cannot be used, and the earlier
- * text stays. It ends once the text is in use, or is no longer the newest. Returns a function that
- * says whether the newest text is not in use.
+ * each new text to `use`. If `use` throws a StartupFault, the earlier text stays in use. If it
+ * returns a promise, that resolves when the text is in use or a newer one has come. Returns a
+ * function that says whether the newest text is not in use.
  */
 export function followSecret(
   name: string,
@@ -98,6 +98,8 @@ export function followSecret(
   let seen: string | StartupFault = first
   let newest: string | undefined = first
   let isBroken = false
+  // A fault takes the place of the text, so that it is reported once, and a file that becomes
+  // readable again is a new text.
   const adopt = async (found: string | StartupFault) => {
     const text = String(found)
     const isNewest = () => text === newest

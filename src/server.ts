@@ -61,6 +61,7 @@ function endOnSignals(app: FastifyInstance, delayMs: number, limitMs: number) {
       process.removeAllListeners(later).on(later, () => {})
     if (err) app.log.fatal({ err }, 'uncaught error; shutting down')
     else app.log.info({ signal }, 'shutting down')
+    // The first part of the shutdown is in plugins/health.ts.
     await app.announceShutdown(delayMs)
     await app.close()
     app.log.info('shut down')

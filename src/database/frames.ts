@@ -23,8 +23,9 @@ export function createFrameCheck(): (chunk: Buffer) => void {
   /** How many bytes of the message are still to come. */
   let left = 0
   /**
-   * How many zeros are at the end of the message so far. An error or a notice must end with two,
-   * and an empty one has only one, so the head counts as one.
+   * How many zeros are at the end of the message so far. An error or a notice must end with two:
+   * that of its last field, and that of the list. If it has no fields, only the second is there, so
+   * the count starts at one.
    */
   let zeros = 1
 

@@ -72,7 +72,8 @@ export class Session {
 
   /**
    * Runs a statement. After `limitMs`, or when the signal aborts, the server is asked to cancel it.
-   * Resolves in any case, at the latest `cancelGraceMs` later, and as long again after an error.
+   * Resolves in any case, at the latest `cancelGraceMs` later; after an error it waits up to
+   * `cancelGraceMs` more for the server to be ready.
    */
   async run(
     statement: pg.QueryConfig,
@@ -115,7 +116,8 @@ export class Session {
     clearTimeout(graceTimer)
     // After a cancel, a commit without its standby also reports success, and its warning may have
     // been suppressed. Only a statement without rows is safe: it has written nothing, so its commit
-    // did not wait.
+    // did not wait. A message of several statements has a list without `rowCount`, so it counts as
+    // having written.
     const mayBeUnreplicated = cancelSent && completion.result && completion.result.rowCount !== 0
     if (this.#isUnreplicated || mayBeUnreplicated)
       completion = {

@@ -44,14 +44,15 @@ const mostOfDeadline = 0.8
  */
 const errorDelayFactor = 9
 /**
- * The part of its limit that a slow batch may take once more after a successful probe. If the whole
- * database stood still, that may have ended for both at the same time.
+ * How much longer a slow batch may take after a successful probe, as a part of its limit. A
+ * standstill of the database ends for the batch and the probe together, so the batch may be about
+ * to finish.
  */
 const partAfterProbe = 1 / 4
 /**
- * How long before its deadline the last attempt at a single row ends, in ms; with a short deadline,
- * a tenth of it. Its result then arrives in time, and the client learns that nothing was stored
- * instead of that the outcome is unknown.
+ * How long before the row's deadline an attempt in the modes `single` and `singleSlow` ends, in ms;
+ * with a short deadline, a tenth of it. Its result then arrives in time, and the client learns that
+ * nothing was stored instead of that the outcome is unknown.
  */
 const resultMarginMs = 100
 /** How often `close` checks whether something is left, in ms. */
@@ -246,6 +247,7 @@ export class GroupCommit<T extends Item, R extends string> {
   #watchForSlowRow(cutOff: () => void) {
     const limitMs = this.#estimate.batchLimitMs
     let timer = setTimeout(async () => {
+      // If the attempt has ended meanwhile, the abort does nothing.
       if (!(await this.#health.probe())) timer = setTimeout(cutOff, limitMs * partAfterProbe)
     }, limitMs)
     return () => clearTimeout(timer)
@@ -297,7 +299,7 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   /**
-   * Queues a row that has backed off. A single insert is left out if there is no time for its
+   * Queues a row that has backed off. A single insert is not started if there is no time for its
    * result: started now, it would make the outcome unknown. The row then waits for its deadline.
    */
   #requeue(row: Row<T, R>) {

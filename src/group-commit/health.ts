@@ -9,6 +9,10 @@
  *   answered for a whole deadline. It is up again when a server that can write answers, even if the
  *   table is locked.
  *
+ * An attempt with savepoints at a locked table is `unavailable`, too, and pauses. The probe of a
+ * locked table is cancelled at its limit, so it is `retryable`: the server has answered, the pause
+ * goes on, and the database is not down.
+ *
  * After a failure without an answer, probes follow one another, with a back-off before each.
  */
 import type { AttemptFailure } from './types.ts'
@@ -26,8 +30,8 @@ export const backoffMs = (earlier: number): number =>
   Math.min(backoff.longestMs, backoff.firstMs * 2 ** earlier) * (0.5 + Math.random() / 2)
 
 /**
- * Returns whether a failure shows that no server that can write has answered. A server that lacks a
- * table, or whose table is locked, has answered.
+ * Returns whether a failure counts as if no server that can write had answered. A server that
+ * lacks a table has answered, and so has one that cancelled the probe of a locked table.
  */
 const isUnresponsive = ({ kind }: AttemptFailure) => kind === 'unavailable' || kind === 'unknown'
 
@@ -55,10 +59,8 @@ export class Health {
   #reportedAt = 0
   /** How many probes there were since the last commit. */
   #probes = 0
-  /**
-   * Set from the time at which a probe is due later until it has ended or is not needed any more.
-   */
-  #timer: NodeJS.Timeout | undefined
+  /** The timer of the planned probe. It stays set while that probe runs; `stop` clears it. */
+  #nextProbe: NodeJS.Timeout | undefined
   #probing: Promise<AttemptFailure | undefined> | undefined
 
   constructor(options: Options) {
@@ -87,7 +89,7 @@ export class Health {
     this.isDown = false
     if (!isCommitted) return
     this.#probes = 0
-    if (this.#timer) this.#resume()
+    if (this.#nextProbe) this.#resume()
   }
 
   /**
@@ -106,9 +108,9 @@ export class Health {
   /** Probes after a back-off, and again until the database can write. */
   #probeLater() {
     const probe = async () => {
-      const timer = this.#timer
+      const planned = this.#nextProbe
       const failure = await this.probe()
-      if (this.#timer !== timer) return
+      if (this.#nextProbe !== planned) return
       // A failure that is neither unresponsive nor retryable, such as a missing table, ends the
       // pause: each row is then told of it by its own attempt.
       if (!failure || !(isUnresponsive(failure) || failure.kind === 'retryable'))
@@ -117,7 +119,7 @@ export class Health {
       if (isUnresponsive(failure)) this.noteFailure(failure)
       else this.#probeLater()
     }
-    this.#timer ??= setTimeout(probe, backoffMs(this.#probes++))
+    this.#nextProbe ??= setTimeout(probe, backoffMs(this.#probes++))
   }
 
   #resume() {
@@ -128,7 +130,7 @@ export class Health {
 
   /** Ends the probes, until the next failure. */
   stop() {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
+    clearTimeout(this.#nextProbe)
+    this.#nextProbe = undefined
   }
 }

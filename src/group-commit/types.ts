@@ -51,7 +51,7 @@ export type RowResults<R> = readonly (R | Error | RowFailure | undefined)[]
 /**
  * Tries rows, which are sorted by id. A row that is `mayBeStored` may have been stored by an
  * earlier attempt. The promise never rejects: it resolves with one result for each row, or with a
- * failure of the whole attempt. It must do so within two thirds of the deadline and two seconds,
+ * failure of the whole attempt. It must do so within two thirds of the deadline plus two seconds,
  * and soon after the signal aborts, because the attempt holds its lane until then.
  */
 export type Attempt<T extends Item, R> = (

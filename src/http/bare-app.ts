@@ -134,6 +134,7 @@ function addHooks(app: FastifyInstance) {
     const { raw } = request
     reply.raw.on('close', () => {
       const isSent = reply.raw.writableFinished
+      // `perTurn` says why these connections wait.
       if (isSent && (request.failure || !request.caller)) waitForTurn(raw)
       app.server.emit('replied', reply, isSent)
     })
@@ -148,6 +149,8 @@ function addHooks(app: FastifyInstance) {
   })
   app.addHook('preParsing', ({ raw }, reply, _, done) => {
     if (awaitsContinue(raw)) reply.raw.writeContinue()
+    // If the request was cut off before its body was being read, nobody heard the error that
+    // `refuse` emitted.
     done(raw.complete ? undefined : app.connections.get(raw.socket)?.cutOffBy)
   })
   app.addHook('onSend', (request, reply, payload, done) => {

@@ -80,7 +80,8 @@ export class Connection {
   receive(request: IncomingMessage, response: ServerResponse): boolean {
     if (this.#isOver || this.#socket.destroyed) return false
     this.#newest = request
-    // Node drops what follows such a request, or it belongs to the protocol that the client wanted.
+    // After `Connection: close`, Node drops what follows. After an `Upgrade`, what follows is in
+    // the other protocol.
     const isLast = !response.shouldKeepAlive || request.headers.upgrade !== undefined
     this.#isOver = isLast || checkCoding(request) !== undefined
     response.once('close', () => {

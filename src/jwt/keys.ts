@@ -186,6 +186,8 @@ export function followProvider(
       const cause = await refresh()
       waiting--
       if (cause) throw new Failure('KeysUnavailable', { cause })
+      // The attempt may have begun before the token was asked for, so its keys may be too old: try
+      // again.
     }
   }
 }

@@ -21,6 +21,8 @@ import { outcomeOf, type Stored } from './write-id.ts'
 /**
  * What these kinds become if a single row of an attempt with savepoints has met them. They
  * otherwise hold for every row, but the other rows of this attempt were written.
+ * `kindsInFunctions` (errors.ts) needs a context (`where`). The row's own error has none, because
+ * `toRowError` cuts the block's lines, so this map is needed, too.
  */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
   schemaMismatch: 'serverFault',

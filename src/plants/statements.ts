@@ -36,7 +36,7 @@ const synchronousCommit = `current_setting('synchronous_commit')`
 // the settings of a session, or share them with others. The commit must wait for the disk and for a
 // synchronous standby. If an operator cancels the wait for the standby, a warning is the only sign
 // of it, so warnings must be sent.
-const settings = `
+const makeSettings = `
   concat(
     set_config('client_min_messages', 'warning', true),
     set_config('synchronous_commit',
@@ -82,7 +82,7 @@ const waitForStandby = `pg_logical_emit_message(true, 'plant-store', '')`
 // would cost megabytes.
 const find = `
   select asked.id, plants.write_id, ${waitForStandby}
-  from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${settings}`
+  from unnest($1::bigint[]) as asked (id) join plants on plants.id = asked.id, ${makeSettings}`
 
 // Only plans an insert. That takes the lock of the table, and needs the rights, as an insert does.
 // An insert of no rows would do so, too, but would fire an operator's triggers for each statement,
@@ -93,8 +93,9 @@ const planInsert = `
   on conflict (id) do nothing returning write_id`
 
 /**
- * How many lines at the end of the context of a row's error are about the block itself: one has the
- * statement below, which therefore must be one line, and one has the block.
+ * How many lines at the end of the context of a row's error are about the block itself. The last
+ * two lines of the context are those of the `insert` below, so it must be one line, and of the `do`
+ * block.
  */
 const linesOfBlock = 2
 const askedList = writtenList.replaceAll(/"\w+"/g, 'asked.$&')
@@ -107,6 +108,8 @@ const own = (name: string) => `plant_store.${name}`
 // Inserts rows one after the other, each in a subtransaction, and reports on each. A cancel is
 // caught, too: the row that it hit took too long, and the rows before it are committed.
 // statement_timeout fires only once, so the block then ends, and the rows after it are untried.
+// After half of the limit (`soft_limit`), no further row begins, so the commit still has time.
+// Those rows are untried, too.
 const insertEach = `
   do $block$
   declare
@@ -188,7 +191,7 @@ export function createEachPlant(rows: readonly PlantRow[], limitMs: number) {
     text: [
       // Take a transaction id here. Near the wraparound of these ids that fails, for all rows; in
       // the block it would look like the fault of a row.
-      `select pg_current_xact_id(), ${settings}, concat(${configs.join(', ')})`,
+      `select pg_current_xact_id(), ${makeSettings}, concat(${configs.join(', ')})`,
       planInsert,
       insertEach,
       `select current_setting('${own('results')}') as results`
@@ -223,7 +226,7 @@ export const findPlants = (ids: readonly bigint[]) => ({
 /**
  * The probe: it commits as a create does, but without a plant. It is one message, one transaction.
  */
-export const commitNothing = { text: `${planInsert};\nselect ${waitForStandby}, ${settings}` }
+export const commitNothing = { text: `${planInsert};\nselect ${waitForStandby}, ${makeSettings}` }
 
 /** Returns a statement that needs all that this one needs, but only plans it. */
 const planOf = (statement: ReturnType<typeof createPlants>) => ({

@@ -67,7 +67,8 @@ export function outcomeOf(writeId: string, found: string | undefined, mayBeStore
   if (found === undefined) return undefined
   const keyPart = keyPartOf(writeId)
   // The row is the create's own. If an earlier attempt of the same request may have stored it, the
-  // client is told that the plant was created, and not that the request was a repeat.
+  // client is told that the plant was created, and not that the request was a repeat. Without a key
+  // no other request has this id, so it can only be an earlier attempt.
   if (found === writeId) return keyPart === undefined || mayBeStored ? 'created' : 'replayed'
   return new Failure(
     keyPart !== undefined && keyPart === keyPartOf(found) ? 'ReusedKey' : 'DuplicatePlant'
