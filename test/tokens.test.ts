@@ -75,8 +75,8 @@ t.test('each entry that breaks a rule has a line, without its secret', async (t)
     t.throws(() => parseTokens(list), new StartupFault(faults), list)
 })
 
-t.test('a token made as docs/running.md says is recognised by its entry', async (t) => {
-  const page = readFileSync(new URL('../docs/running.md', import.meta.url), 'utf8')
+t.test('a token made as docs/systemd.md says is recognised by its entry', async (t) => {
+  const page = readFileSync(new URL('../docs/systemd.md', import.meta.url), 'utf8')
   const [make = ''] = /^ {4}token=.*\n.*$/m.exec(page) ?? []
   const path = join(t.testdir({}), 'tokens')
   const secret = execFileSync('sh', ['-c', make.replace('/etc/plant-store/tokens', path)], {
