@@ -106,38 +106,53 @@ t.test('when a session is lost, all others are replaced, and the log says so', a
   t.strictSame(await create(), success(plant))
 })
 
-t.test('a new session on a database that would garble plants is not used', async (t) => {
-  const [url, other] = [
-    await createDatabase(t),
-    await createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' })
+/** Databases that take the place of the right one, and what the log says of them. */
+const wrong: [title: string, make: (t: Test) => Promise<string>, cause: string][] = [
+  [
+    'would garble plants',
+    (t) => createDatabase(t, { migrated: false, encoding: 'SQL_ASCII' }),
+    "the database's encoding must be UTF8; it is SQL_ASCII"
+  ],
+  [
+    'would lose plants in a crash',
+    async (t) => {
+      const url = await createDatabase(t)
+      await query(url, 'alter table plants set unlogged')
+      return url
+    },
+    'the table plants is unlogged, so that a crash empties it'
   ]
-  const nameOf = (database: string) => new URL(database).pathname.slice(1)
-  const server = Object.assign(new URL(url), { pathname: '/postgres' }).href
-  const service = await startService(t, { DATABASE_URL: url, WRITE_DEADLINE_MS: '3000' })
-  let lastId = 0
-  const create = () => service.post({ id: ++lastId, ...plant })
-  t.strictSame(await create(), success(plant))
-  /** Gives the name in the URL to one of the two databases, and ends the sessions. */
-  const swap = (from: string, to: string) =>
-    until('the databases are swapped', async () => {
-      await query(
-        server,
-        `select pg_terminate_backend(pid) from pg_stat_activity where datname = any ($1)`,
-        [[from, to]]
-      )
-      await query(server, `alter database ${from} rename to ${to}`)
-      return true
-    })
-  await swap(nameOf(url), `${nameOf(url)}_right`)
-  await swap(nameOf(other), nameOf(url))
-  await until(
-    'a create is told that nothing is stored',
-    create,
-    ({ headers }) => headers['error-name'] === 'Unavailable'
-  )
-  const cause = "the database's encoding must be UTF8; it is SQL_ASCII"
-  await until('the log has the cause', () => service.text().includes(cause))
-  await swap(nameOf(url), nameOf(other))
-  await swap(`${nameOf(url)}_right`, nameOf(url))
-  await until('it creates again', create, ({ status }) => status === 200)
-})
+]
+
+for (const [title, make, cause] of wrong)
+  t.test(`a new session on a database that ${title} is not used`, async (t) => {
+    const [url, other] = [await createDatabase(t), await make(t)]
+    const nameOf = (database: string) => new URL(database).pathname.slice(1)
+    const server = Object.assign(new URL(url), { pathname: '/postgres' }).href
+    const service = await startService(t, { DATABASE_URL: url, WRITE_DEADLINE_MS: '3000' })
+    let lastId = 0
+    const create = () => service.post({ id: ++lastId, ...plant })
+    t.strictSame(await create(), success(plant))
+    /** Gives the name in the URL to one of the two databases, and ends the sessions. */
+    const swap = (from: string, to: string) =>
+      until('the databases are swapped', async () => {
+        await query(
+          server,
+          `select pg_terminate_backend(pid) from pg_stat_activity where datname = any ($1)`,
+          [[from, to]]
+        )
+        await query(server, `alter database ${from} rename to ${to}`)
+        return true
+      })
+    await swap(nameOf(url), `${nameOf(url)}_right`)
+    await swap(nameOf(other), nameOf(url))
+    await until(
+      'a create is told that nothing is stored',
+      create,
+      ({ headers }) => headers['error-name'] === 'Unavailable'
+    )
+    await until('the log has the cause', () => service.text().includes(cause))
+    await swap(nameOf(url), nameOf(other))
+    await swap(`${nameOf(url)}_right`, nameOf(url))
+    await until('it creates again', create, ({ status }) => status === 200)
+  })
