@@ -70,7 +70,7 @@ const withBody = (title: string, body: string, expected: Reply): Case => [
   expected
 ]
 
-const goodTargets = [' /plants', '/plants?a=b', '/%70lants', 'http://test/plants']
+const goodTargets = [' /plants', '/plants?a=b', '/plants?a=%zz', '/%70lants', 'http://test/plants']
 const badLines = ['POST HTTP/1.1', 'PLANT /plants HTTP/1.1', 'post /plants HTTP/1.1']
 const badTargets = ['/plants\xff\xfe', '/%zz', '/plants%', '/%ff', 'http:///plants']
 
