@@ -15,6 +15,8 @@ import {
 } from '../database/checks.ts'
 import { openDatabase } from '../database/database.ts'
 import { statementLimitMs } from '../database/session.ts'
+import { defer } from '../deferred.ts'
+import type { Hooks } from '../group-commit/group-commit.ts'
 import { addGauge, prefix } from '../metrics.ts'
 import { StartupFault } from '../startup-fault.ts'
 import type { Tracing } from '../tracing.ts'
@@ -91,6 +93,7 @@ export default fp<Options>(async (app, config) => {
     name: `${prefix}batch_rows`,
     help: 'Plants in a transaction that was committed',
     registers,
+    collect: () => attempts.finish(),
     buckets: Array.from({ length: 13 }, (_, power) => 2 ** power)
   })
   const durations = new Histogram({
@@ -100,13 +103,15 @@ export default fp<Options>(async (app, config) => {
       'written, found or the kind of failure',
     labelNames: ['result'],
     registers,
+    collect: () => attempts.finish(),
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
   })
+  const attempts = defer(([rows, ms, result]: Parameters<Hooks['onAttempt']>) => {
+    durations.observe({ result }, ms / 1_000)
+    if (result === 'written') rowsOfBatches.observe(rows)
+  })
   const plants = createRepository(store, config.write, config.tracing, {
-    onAttempt: (rows, ms, result) => {
-      durations.observe({ result }, ms / 1000)
-      if (result === 'written') rowsOfBatches.observe(rows)
-    },
+    onAttempt: (...attempt) => attempts.add(attempt),
     onOutage: (isDown, cause) =>
       isDown ? app.log.error({ cause }, downMessage) : app.log.info('the database is back')
   })

@@ -5,6 +5,7 @@
 import { Counter, Histogram } from '@prometheus-io/client'
 import type { FastifyBaseLogger, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
+import { defer } from '../deferred.ts'
 import type { Failure } from '../failures.ts'
 import { findForwardedFor, findTraceId } from '../http/head.ts'
 import type { OwnLogger } from '../log.ts'
@@ -32,7 +33,8 @@ export default fp(async (app) => {
       "Requests by their token's caller, (none) without a valid one, (other) beyond the first " +
       "200, and by how they ended: Success, a failure's name, or ClientLeft",
     labelNames: ['caller', 'result'],
-    registers
+    registers,
+    collect: () => replies.finish()
   })
   const durations = new Histogram({
     name: `${prefix}http_request_duration_seconds`,
@@ -41,6 +43,7 @@ export default fp(async (app) => {
       'number, 0 for a success',
     labelNames: ['route', 'method', 'failure'],
     registers,
+    collect: () => replies.finish(),
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
   })
   // Prometheus must see each series at 0 first. If a series begins with its first failure, it shows
@@ -52,7 +55,7 @@ export default fp(async (app) => {
     requests.inc({ caller: noCaller, result: errorName })
     logger.info({ ...origin, failure, errorName }, message)
   })
-  server.on('replied', (reply: FastifyReply, isSent: boolean) => {
+  const replies = defer(({ reply, isSent, time }: Reply) => {
     const line = describeReply(reply)
     const {
       caller = noCaller,
@@ -64,9 +67,13 @@ export default fp(async (app) => {
     const method = methods.has(line.method) ? line.method : 'other'
     requests.inc({ caller: labelOf(caller), result: isSent ? errorName : 'ClientLeft' })
     if (isSent) durations.observe({ route, method, failure }, durationMs / 1_000)
-    if (isSent && failure === 0 && line.caller) logSuccess(line)
+    if (isSent && failure === 0 && line.caller) logSuccess(line, time)
     else logReply(logger, line, reply.request.failure, isSent)
   })
+  server.on('replied', (reply: FastifyReply, isSent: boolean) =>
+    replies.add({ reply, isSent, time: Date.now() })
+  )
+  app.addHook('onClose', async () => replies.finish())
 })
 
 /** The label of requests without a caller. No caller's name has brackets. */
@@ -114,16 +121,21 @@ type AnyLogger = FastifyBaseLogger &
  * itself, in pino's form: pino's general serialisation takes several times as long. A child logger
  * with bindings, or any other logger, gets an object.
  */
-function createSuccessLog(logger: AnyLogger): (line: Line) => void {
+function createSuccessLog(logger: AnyLogger): (line: Line, time: number) => void {
   const { writeLine } = logger
   if (!writeLine || Object.keys(logger.bindings?.() ?? {}).length > 0)
     return (line) => logger.info(line, 'responded')
-  return (line) => {
+  return (line, time) => {
     if (logger.isLevelEnabled?.('info'))
-      writeLine(
-        `{"level":30,"time":${Date.now()},"msg":"responded",${JSON.stringify(line).slice(1)}\n`
-      )
+      writeLine(`{"level":30,"time":${time},"msg":"responded",${JSON.stringify(line).slice(1)}\n`)
   }
+}
+
+/** A response that was sent or given up at a time, in ms since 1970. */
+interface Reply {
+  readonly reply: FastifyReply
+  readonly isSent: boolean
+  readonly time: number
 }
 
 type Line = ReturnType<typeof describeReply>
