@@ -20,6 +20,8 @@ const checkEveryMs = 250
 /** How long a client has to close its side after the server has half-closed. */
 const lingerMs = 3_000
 
+const ignore = () => {}
+
 /** An open connection. */
 export class Connection {
   /** The responses that are not completely sent. */
@@ -40,7 +42,7 @@ export class Connection {
     // Node can tell the address of a closed socket only if it was read before.
     void socket.remoteAddress
     // For a CONNECT, Node removes its own listener. Without any, a reset would end the process.
-    socket.on('error', () => {})
+    socket.on('error', ignore)
     // Node's parser reports no error in the body of a request to upgrade, not even that its end is
     // missing.
     socket.on('end', () => this.#isArriving && this.refuse(new Failure('MalformedRequest')))
@@ -84,7 +86,7 @@ export class Connection {
     // the other protocol.
     const isLast = !response.shouldKeepAlive || request.headers.upgrade !== undefined
     this.#isOver = isLast || checkCoding(request) !== undefined
-    response.once('close', () => {
+    response.on('close', () => {
       this.responses.delete(response)
       if (this.#isOver) this.#finish()
     })
@@ -181,7 +183,7 @@ export class Connections extends Map<Socket, Connection> {
       server.on(event, (request: IncomingMessage, response: ServerResponse) => {
         // A request emits an error when it is cut off, or when its client resets the connection.
         // Without a listener, the error could end the process.
-        request.on('error', () => {})
+        request.on('error', ignore)
         // Node's parser also accepts methods of RTSP, to which Fastify does not respond. UNLINK is
         // a method that no route has, so that the request is rejected.
         if (!METHODS.includes(request.method as string)) request.method = 'UNLINK'

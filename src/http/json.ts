@@ -66,11 +66,13 @@ export function createJsonReader({ properties }: TObject): (text: string) => unk
   return (text) => {
     try {
       const value = JSON.parse(text)
-      const numbers = names.filter((name) => typeof value?.[name] === 'number')
-      const areExact =
-        numbers.every((name) => Number.isSafeInteger(value[name])) && !mayBeRounded.test(text)
-      if (!areExact) return JSON.parse(text, revive)
-      for (const name of numbers) value[name] = BigInt(value[name])
+      for (const name of names) {
+        const number = value?.[name]
+        if (typeof number !== 'number') continue
+        if (!Number.isSafeInteger(number) || mayBeRounded.test(text))
+          return JSON.parse(text, revive)
+        value[name] = BigInt(number)
+      }
       return value
     } catch {
       throw new Failure('MalformedBody')

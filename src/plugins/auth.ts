@@ -59,9 +59,13 @@ export default fp<Config>(async (app, config) => {
     specCompliance: 'rfc6749',
     verifyErrorLogLevel: 'trace',
     keys: [],
-    auth: async (token, request) => {
-      request.caller = (await findCaller(token)) ?? ''
-      return request.caller !== ''
+    auth: (token, request) => {
+      const accept = (caller = '') => {
+        request.caller = caller
+        return caller !== ''
+      }
+      const found = findCaller(token)
+      return found instanceof Promise ? found.then(accept) : accept(found)
     }
   })
   const verify = app.verifyBearerAuth as NonNullable<typeof app.verifyBearerAuth>
