@@ -30,6 +30,8 @@ const mostWaiting = 64
  */
 const keptMs = 24 * 3_600_000
 const mostBytes = 2 ** 20
+/** What a message may quote of a provider's document: an issuer that was mistyped, for example. */
+const visibleText = /^[\x21-\x7e]{1,200}$/
 
 /**
  * Returns whether nobody can change what a URL returns on its way: it must use https, or http on
@@ -65,7 +67,10 @@ export async function fetchKeys(issuer: string, url: string): Promise<string> {
   if (url) return JSON.stringify(await fetchJson(url, signal))
   const documentUrl = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const { issuer: found, jwks_uri } = Object(await fetchJson(documentUrl, signal))
-  if (found !== issuer) throw new Error(`${documentUrl} names another issuer`)
+  if (found !== issuer) {
+    const shown = visibleText.test(found ?? '') ? `the issuer ${found}` : 'another issuer'
+    throw new Error(`${documentUrl} names ${shown} instead of ${issuer}`)
+  }
   if (!isSafeUrl(jwks_uri)) throw new Error(`${documentUrl} must have a jwks_uri with https`)
   return JSON.stringify(await fetchJson(jwks_uri, signal))
 }

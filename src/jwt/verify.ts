@@ -120,9 +120,10 @@ async function check(token: string, findKey: JWTVerifyGetKey, options: JwtOption
   if (!verified) return undefined
   if (!types.test(verified.protectedHeader.typ ?? 'JWT')) throw invalid('is no access token')
   const { [claim]: caller, exp = 0 } = verified.payload
-  if (typeof caller === 'string' && claimedName.test(caller))
-    return { caller, until: (exp + clockTolerance) * 1_000 }
-  throw new Failure('UnacceptableCaller', { message: `the token's claim ${claim} must be ${rule}` })
+  if (caller === undefined) throw unacceptable(`the token has no claim ${claim}`)
+  if (typeof caller !== 'string' || !claimedName.test(caller))
+    throw unacceptable(`the token's claim ${claim} must be ${rule}`)
+  return { caller, until: (exp + clockTolerance) * 1_000 }
 }
 
 function throwFailure(error: Error): undefined {
@@ -136,3 +137,5 @@ function throwFailure(error: Error): undefined {
 
 const invalid = (reason: string) =>
   new Failure('InvalidToken', { message: `the bearer token ${reason}` })
+
+const unacceptable = (message: string) => new Failure('UnacceptableCaller', { message })

@@ -195,20 +195,7 @@ t.test('the callers of tokens', async (t) => {
     const line = () => service.log().find((line) => line.caller === caller)
     t.match(await until('its line', line), { msg: 'responded', failure: 0 })
   }
-  const refused = [
-    '',
-    '(none)',
-    'a b',
-    'a"b',
-    'a\\b',
-    'a\nb',
-    'é',
-    'a'.repeat(256),
-    7,
-    null,
-    undefined,
-    ['a']
-  ]
+  const refused = ['', '(none)', 'a b', 'a"b', 'a\\b', 'a\nb', 'é', 'a'.repeat(256), 7, null, ['a']]
   for (const caller of refused)
     t.strictSame(
       await create(service, token({ sub: caller })),
@@ -221,7 +208,10 @@ t.test('the callers of tokens', async (t) => {
   const claims = { 'https://plants.test/client': 'shop' }
   t.strictSame(await create(other, token(claims)), created)
   await until('the claim is the caller', () => other.log().some(({ caller }) => caller === 'shop'))
-  t.strictSame(await create(other, token()), unacceptable('https://plants.test/client'))
+  const claim = 'https://plants.test/client'
+  t.strictSame(await create(other, token({ [claim]: '' })), unacceptable(claim))
+  const without = { message: `the token has no claim ${claim}` }
+  t.strictSame(await create(other, token()), failure('UnacceptableCaller', without))
 
   t.test('a rate holds for a caller, whichever token it sends', async (t) => {
     const send = () => create(service, token({ sub: 'tester' }))
