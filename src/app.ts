@@ -1,5 +1,5 @@
 /**
- * The application: its plugins, in the order in which a request meets them. Production and tests
+ * The application: its plugins, in the order in which they need one another. Production and tests
  * build the same application. A process can build any number of them.
  */
 import type { FastifyBaseLogger } from 'fastify'

@@ -165,8 +165,8 @@ function deriveLimits(settings: Settings) {
   const { WRITE_DEADLINE_MS: deadlineMs } = settings
   const headersTimeoutMs = Math.min(10_000, settings.REQUEST_TIMEOUT_MS)
   // The last statement of a create can continue after the create's deadline: it may still wait for
-  // a session, or be cancelled.
-  const lastStatementMs = Math.max(statementLimitMs(deadlineMs), cancelGraceMs)
+  // a session, or be cancelled and then wait until its session is ready (session.ts).
+  const lastStatementMs = Math.max(statementLimitMs(deadlineMs), 2 * cancelGraceMs)
   return {
     /** The limits of Node's server: its time-outs in ms, and how many connections may be open. */
     connectionLimits: {

@@ -1,6 +1,7 @@
 /**
- * The log: JSON lines, written by pino. It has nothing that a client has sent or that PostgreSQL
- * quotes.
+ * The log: JSON lines, written by pino. It quotes nothing of a body, and nothing that
+ * PostgreSQL quotes. Of a header it has only the method, ids and addresses, in a checked form
+ * (http/head.ts).
  */
 import { Counter } from '@prometheus-io/client'
 import { type Logger, pino } from 'pino'

@@ -83,9 +83,9 @@ const settledMs = 500
 
 /**
  * Watches the file of the secret `name`, if it came from one, until the application closes. Passes
- * each new text to `use`. If `use` throws a StartupFault, the earlier text stays in use. If it
- * returns a promise, that resolves when the text is in use or a newer one has come. Returns a
- * function that says whether the newest text is not in use.
+ * each new text to `use`. If `use` throws a StartupFault, the earlier text stays in use. It may
+ * return a promise, which must resolve once the text is in use or is no longer the newest one.
+ * Returns a function that says whether the newest text is not in use.
  */
 export function followSecret(
   name: string,

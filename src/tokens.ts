@@ -9,6 +9,9 @@ import { StartupFault } from './startup-fault.ts'
  */
 export type FindCaller = (token: string) => string | undefined | Promise<string | undefined>
 
+/** Returns the caller of a token of the list, or undefined if the list does not have it. */
+export type FindListed = (token: string) => string | undefined
+
 /**
  * The form of a caller's name in the list. The names that an identity provider gives may have more
  * characters.
@@ -20,7 +23,7 @@ const listedName = /^(?!sha256$)[A-Za-z0-9._-]{1,64}$/
  * `name:sha256:<64 hex digits>`. Throws a StartupFault with a readable line for each entry that
  * breaks a rule. No line holds a secret.
  */
-export function parseTokens(text: string): FindCaller {
+export function parseTokens(text: string): FindListed {
   /** The callers, by the SHA-256 digests (hex) of their secrets. */
   const tokens = new Map<string, string>()
   const entries = text.split(/[,\n]/).flatMap((piece) => piece.trim() || [])

@@ -175,7 +175,7 @@ function traceStore<T extends TracedItem, R>(store: Store<T, R>): Store<T, R> {
       )
       const [first] = sampled
       if (first === undefined) return attempt(rows, ...limits)
-      const links = sampled.map((context) => ({ context }))
+      const links = sampled.map((spanContext) => ({ context: spanContext }))
       const options = { links, attributes: { 'db.operation.batch.size': rows.length } }
       const span = tracer.startSpan(name, options, trace.setSpanContext(context.active(), first))
       const end = await attempt(rows, ...limits)

@@ -2,8 +2,9 @@
  * The database: a pool of sessions, the URL that they connect to, and their metrics.
  *
  * A statement takes a free session, or opens one if none is free. Nothing bounds their number here:
- * group commit never runs more statements than it has lanes. After the statement, the session is
- * free again, or it is ended if its result says that it cannot be trusted (session.ts).
+ * group commit runs at most one statement in each of its lanes, and one probe. After the statement,
+ * the session is free again, or it is ended if its result says that it cannot be trusted
+ * (session.ts).
  *
  * The free sessions form one generation. When a server fails, every session to it is useless, so
  * the whole generation is replaced: the free sessions end at once, those with a statement end after
@@ -56,8 +57,8 @@ export class Database {
   }
 
   /**
-   * How many sessions are idle, and how many are busy: they run a statement or are being opened. As
-   * many statements wait as sessions are being opened.
+   * How many sessions are idle, and how many are busy: they run a statement or are being opened.
+   * Each statement that waits has a session of its own being opened.
    */
   get state() {
     const idle = this.#free.filter(({ hasEnded }) => !hasEnded).length

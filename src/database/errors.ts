@@ -27,7 +27,8 @@ const kindsByCode: readonly [codes: RegExp, kind: FailureKind][] = [
   // of a node with such codes, too (citusdata/citus#7306).
   [/^(40001|40P01|55P03|57014|53|25)/, 'retryable'],
   // A null, perhaps in a column that the service does not write; a text that an expression of the
-  // table cannot read, such as a tsquery; an I/O error; a damaged page; a bug.
+  // table cannot read, such as a tsquery; an I/O error; a damaged page; a bug. `breaksRule` can
+  // still find the data at fault.
   [/^(23502|42|58|XX)/, 'serverFault']
 ]
 /**

@@ -43,6 +43,8 @@ export function createFrameCheck(): (chunk: Buffer) => void {
       if (headSeen < headBytes) readHead(chunk[at++] as number)
       else {
         const end = Math.min(chunk.length, at + left)
+        // Only the last two bytes matter. A chunk with one byte of the message adds to the count
+        // so far.
         if (chunk[end - 1] !== 0) zeros = 0
         else if (end - at === 1) zeros++
         else zeros = chunk[end - 2] === 0 ? 2 : 1

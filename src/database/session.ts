@@ -52,6 +52,7 @@ export class Session {
       this.hasEnded = true
       this.#onReady(false)
     }
+    // The driver emits this for ReadyForQuery when it has no other query.
     client.on('drain', () => {
       this.#isReady = true
       this.#onReady(true)
@@ -116,8 +117,8 @@ export class Session {
     clearTimeout(graceTimer)
     // After a cancel, a commit without its standby also reports success, and its warning may have
     // been suppressed. Only a statement without rows is safe: it has written nothing, so its commit
-    // did not wait. A message of several statements has a list without `rowCount`, so it counts as
-    // having written.
+    // did not wait. For a message of several statements, the driver returns a list, whatever its
+    // type says. That has no `rowCount`, so it counts as having written.
     const mayBeUnreplicated = cancelSent && completion.result && completion.result.rowCount !== 0
     if (this.#isUnreplicated || mayBeUnreplicated)
       completion = {

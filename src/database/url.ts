@@ -119,7 +119,8 @@ function readParameters(query: string): URLSearchParams {
 }
 
 function checkTogether({ sslmode, sslrootcert, sslcert, sslkey, ...others }: Values, list: string) {
-  // A URL without @ has its user and password where a host and a port would be.
+  // Without an @, the user and the password of a URL are read as a host and a port. With the
+  // parameter host, such a URL would otherwise be accepted. The message must not quote them.
   if (list && (others.host || others.port))
     throw fault('must not set host or port beside a host before the path')
   if (list.includes(',') && others.target_session_attrs === 'any')

@@ -308,13 +308,15 @@ export class GroupCommit<T extends Item, R extends string> {
   }
 
   /**
-   * Fails a row. If its data is at fault and others may have failed with it, the error is held
+   * Fails a row. If its error is permanent and others may have failed with it, the error is held
    * back, so that its client cannot make others fail all the time.
    */
   #failRow(row: Row<T, R>) {
     const leftMs = row.deadline - performance.now()
     const ms = Math.min((this.#limits.deadlineMs - leftMs) * errorDelayFactor, leftMs / 2)
-    const isDelayed = row.refusal !== undefined && row.insertMode !== 'batch' && ms > 0
+    // A row leaves the mode `batch` only if its batch has failed or left it out.
+    const mayHaveFailedOthers = row.insertMode !== 'batch'
+    const isDelayed = row.permanentError !== undefined && mayHaveFailedOthers && ms > 0
     if (isDelayed) this.#backOff(row, ms, () => row.settle(row.toError()))
     else row.settle(row.toError())
   }

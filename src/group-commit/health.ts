@@ -9,9 +9,9 @@
  *   answered for a whole deadline. It is up again when a server that can write answers, even if the
  *   table is locked.
  *
- * An attempt with savepoints at a locked table is `unavailable`, too, and pauses. The probe of a
- * locked table is cancelled at its limit, so it is `retryable`: the server has answered, the pause
- * goes on, and the database is not down.
+ * A locked table pauses, too, because an attempt with savepoints is then `unavailable`. But the
+ * server still answers: it cancels the probe, which waits for the lock, at the probe's time limit.
+ * That is `retryable`, so the pause goes on, and the database is not down.
  *
  * After a failure without an answer, probes follow one another, with a back-off before each.
  */
@@ -57,7 +57,7 @@ export class Health {
   /** When the first attempt without an answer failed, or Infinity after an answer. */
   #unresponsiveSince = Number.POSITIVE_INFINITY
   #reportedAt = 0
-  /** How many probes there were since the last commit. */
+  /** How many planned probes there were since an attempt last committed. */
   #probes = 0
   /** The timer of the planned probe. It stays set while that probe runs; `stop` clears it. */
   #nextProbe: NodeJS.Timeout | undefined
@@ -110,6 +110,8 @@ export class Health {
     const probe = async () => {
       const planned = this.#nextProbe
       const failure = await this.probe()
+      // Meanwhile an attempt has committed, or the group commit has closed: this probe decides
+      // nothing.
       if (this.#nextProbe !== planned) return
       // A failure that is neither unresponsive nor retryable, such as a missing table, ends the
       // pause: each row is then told of it by its own attempt.

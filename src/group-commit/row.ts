@@ -11,11 +11,11 @@ import type { AttemptFailure, Item, RowFailure } from './types.ts'
  * lanes of its own, so that rows of one mode never wait for rows of another.
  */
 export const lanes = {
-  /** All rows that wait, in one statement. The settings say how many lanes there are. */
+  /** All rows that wait, in one statement. GroupCommit has as many lanes as the settings say. */
   batch: 0,
   /**
-   * Each row behind a savepoint, so that each has a result of its own. There are two lanes, because
-   * good rows can stand behind slow ones.
+   * Each row behind a savepoint, so that each has a result of its own. There are two lanes: while
+   * an attempt with a slow row runs in one, good rows that are queued behind it use the other.
    */
   savepoints: 2,
   /** The same for rows whose last failure was retryable, such as those that met a lock. */
@@ -74,11 +74,13 @@ const fallback: Record<Mode, NextTry> = {
   lookUpSingle: ['lookUpSingle', 'afterBackoff']
 }
 
-type Facts = Pick<Row<Item, unknown>, 'mode' | 'insertMode' | 'mayBeStored' | 'refusal'>
+type Facts = Pick<Row<Item, unknown>, 'mode' | 'insertMode' | 'mayBeStored' | 'permanentError'>
 
 /**
  * Returns the next attempt of a row after this result, or undefined if the row has failed. A row
- * that may be stored never fails here: it is looked up until something is known or its time is up.
+ * that may be stored is tried until something is known or its time is up, with one exception: its
+ * error is permanent, and a look-up has not found it. Another insert would meet the same error, and
+ * tell no more. The client of this row gets OutcomeUnknown at once.
  */
 export function nextTry(row: Facts, result: ResultKind): NextTry | undefined {
   const { mode, mayBeStored } = row
@@ -93,11 +95,11 @@ export function nextTry(row: Facts, result: ResultKind): NextTry | undefined {
 }
 
 function afterLookUp(
-  { mode, insertMode, mayBeStored, refusal }: Facts,
+  { mode, insertMode, mayBeStored, permanentError }: Facts,
   result: ResultKind
 ): NextTry | undefined {
   const isLeftOut = isSingle(insertMode) && !mayBeStored
-  if (result === 'absent') return refusal || isLeftOut ? undefined : fallback[insertMode]
+  if (result === 'absent') return permanentError || isLeftOut ? undefined : fallback[insertMode]
   const isOpen = result === 'retryable' || result === 'unknown' || mayBeStored
   return isOpen ? [mode, 'afterBackoff'] : undefined
 }
@@ -128,8 +130,11 @@ export class Row<T extends Item, R> {
   insertMode: Mode = 'batch'
   /** Whether an attempt without a result may have stored the row, or may still do so. */
   mayBeStored = false
-  /** The error of the row's data. The client gets it unless the look-up finds the row's id. */
-  refusal: Error | undefined = undefined
+  /**
+   * The error that the row would meet again: its data breaks a rule, or the server has a fault. The
+   * client gets it unless the look-up finds the row's id.
+   */
+  permanentError: Error | undefined = undefined
   /** How often the row has backed off. */
   backoffs = 0
   /** The error of the last attempt that failed. */
@@ -165,11 +170,11 @@ export class Row<T extends Item, R> {
     if (!isLookUp(this.mode)) {
       this.insertMode = this.mode
       if (result === 'unknown') this.mayBeStored = true
-      if (isPermanent) this.refusal = error
+      if (isPermanent) this.permanentError = error
     } else if (result === 'schemaMismatch' || isPermanent) {
       // The look-up has failed, so nobody knows whether an earlier request has stored the row. Its
       // client gets 500 instead of 422, which would say that the row cannot be there.
-      this.refusal = undefined
+      this.permanentError = undefined
     }
     const next = nextTry(this, result)
     if (next) this.mode = next[0]
@@ -178,9 +183,10 @@ export class Row<T extends Item, R> {
 
   /** Returns the error that the client gets if the row is tried no more. */
   toError(): Error {
-    const { mayBeStored, refusal, mode, cause } = this
+    const { mayBeStored, permanentError, mode, cause } = this
     if (mayBeStored) return new Failure('OutcomeUnknown', { cause })
     // The error of a look-up says nothing about the row's data.
-    return refusal ?? (isLookUp(mode) ? new Error(missing, { cause }) : (cause as Error))
+    if (permanentError) return permanentError
+    return isLookUp(mode) ? new Error(missing, { cause }) : (cause as Error)
   }
 }

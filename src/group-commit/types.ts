@@ -23,9 +23,12 @@ export type FailureKind =
   | 'retryable'
   /** The result never arrived, for example because the connection broke. The rows may be stored. */
   | 'unknown'
-  /** A damaged page, an I/O error or a bug of the server. The same rows fail again. */
+  /**
+   * A damaged page, an I/O error, a bug of the server, or a null in a column. The same rows fail
+   * again. Group commit treats it as `refused`; the metric of attempts tells operators which it is.
+   */
   | 'serverFault'
-  /** The data of a row breaks a rule. */
+  /** The data of a row breaks a rule. This kind does not decide what its client is told. */
   | 'refused'
 
 /** Why an attempt has failed as a whole. */
@@ -51,8 +54,9 @@ export type RowResults<R> = readonly (R | Error | RowFailure | undefined)[]
 /**
  * Tries rows, which are sorted by id. A row that is `mayBeStored` may have been stored by an
  * earlier attempt. The promise never rejects: it resolves with one result for each row, or with a
- * failure of the whole attempt. It must do so within two thirds of the deadline plus two seconds,
- * and soon after the signal aborts, because the attempt holds its lane until then.
+ * failure of the whole attempt. It must do so within two thirds of the deadline plus two seconds (a
+ * third to get a session, a third to run, two seconds to cancel: database/session.ts), and soon
+ * after the signal aborts, because the attempt holds its lane until then.
  */
 export type Attempt<T extends Item, R> = (
   rows: readonly { readonly item: T; readonly mayBeStored: boolean }[],

@@ -183,9 +183,10 @@ function addHooks(app: FastifyInstance) {
 
 /**
  * After a refusal, or after a response that needs no token, a connection waits until it may send
- * again. This many connections may do so in each turn of the event loop. libuv stays in one turn as
- * long as a thousand connections have something to read. Without the wait, clients that send again
- * at once would hold up timers, the database's responses and new batches for seconds.
+ * again. This many connections may do so in each turn of the event loop. While libuv finds 1,024
+ * events at once, it polls again before the turn ends, up to 48 times. Without the wait, clients
+ * that send again at once would hold up timers, the database's responses and new batches for
+ * seconds.
  */
 const perTurn = 32
 

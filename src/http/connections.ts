@@ -210,6 +210,7 @@ export class Connections extends Map<Socket, Connection> {
     // Accept and read what has reached the process before it stops listening. Node's own `close` of
     // an HTTP server does not fit: it also ends connections whose responses are not completely
     // sent, and stops looking for requests that take too long.
+    // Connections that wait for their turn (bare-app.ts) are paused.
     for (const socket of this.keys()) socket.resume()
     await new Promise(setImmediate)
     TcpServer.prototype.close.call(server)

@@ -82,7 +82,7 @@ export function createJsonReader({ properties }: TObject): (text: string) => unk
 
 /**
  * Returns the exact value of a JSON number, which JSON.parse rounds to `number`. Returns undefined
- * for a fraction, and for a number that does not fit into 64 bits.
+ * for a fraction, and for a number that is certainly too large. The schema checks the exact bounds.
  */
 function toInteger(source: string, number: number): bigint | undefined {
   // The exponent of a larger number could be so large that its digits cannot be written out.

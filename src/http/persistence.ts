@@ -5,8 +5,8 @@ import { awaitsContinue } from './head.ts'
 
 /**
  * What happens to a connection after a response. `keep`: the client may send another request.
- * `close`: the response is the last one. `close after the body`: it is, and it is sent only when
- * the whole body of the request has arrived.
+ * `close`: the response is the last one. `close after the body`: the response is the last
+ * one, and it is sent only when the whole body of the request has arrived.
  */
 export type Persistence = 'keep' | 'close' | 'close after the body'
 

@@ -8,7 +8,7 @@ import { errors, type JWTVerifyGetKey, jwtVerify } from 'jose'
 import { Failure } from '../failures.ts'
 import { addGauge } from '../metrics.ts'
 import { followSecret, type Secret } from '../secrets.ts'
-import type { FindCaller } from '../tokens.ts'
+import type { FindCaller, FindListed } from '../tokens.ts'
 import { fetchKeys, followProvider, parseKeys } from './keys.ts'
 
 /** The rules by which tokens are accepted. */
@@ -67,7 +67,7 @@ export function acceptJwt(
   app: FastifyInstance,
   options: JwtOptions,
   timeoutMs: number,
-  findListed: FindCaller
+  findListed: FindListed
 ): FindCaller {
   const { issuer, keys, keysUrl } = options
   /**
@@ -101,6 +101,7 @@ export function acceptJwt(
   }
 
   return (token) => {
+    // A JWT has dots. A token of the list may have some, too.
     if (!token.includes('.')) return findListed(token)
     const digest = hash('sha256', token)
     const known = remembered.get(digest)

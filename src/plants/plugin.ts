@@ -94,7 +94,8 @@ export default fp<Options>(async (app, config) => {
     help: 'Plants in a transaction that was committed',
     registers,
     collect: () => attempts.finish(),
-    buckets: Array.from({ length: 13 }, (_, power) => 2 ** power)
+    // Up to `batchRows` of config.ts.
+    buckets: Array.from({ length: 9 }, (_, power) => 2 ** power)
   })
   const durations = new Histogram({
     name: `${prefix}batch_duration_seconds`,

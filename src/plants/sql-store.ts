@@ -19,10 +19,10 @@ import * as sql from './statements.ts'
 import { outcomeOf, type Stored } from './write-id.ts'
 
 /**
- * What these kinds become if a single row of an attempt with savepoints has met them. They
- * otherwise hold for every row, but the other rows of this attempt were written.
- * `kindsInFunctions` (errors.ts) needs a context (`where`). The row's own error has none, because
- * `toRowError` cuts the block's lines, so this map is needed, too.
+ * What these kinds become for one row of an attempt with savepoints. Elsewhere they hold for every
+ * row of a statement, but here the other rows were written, so only this row is at fault. errors.ts
+ * does the same for errors with a context (`kindsInFunctions`). The error of a row often has none
+ * left, because `toRowError` cuts the lines of the block.
  */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
   schemaMismatch: 'serverFault',

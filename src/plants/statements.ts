@@ -52,9 +52,9 @@ const areSafe = `
   current_setting('synchronous_commit') not in ('off', 'local')
   and current_setting('client_min_messages') <> 'error'`
 
-// Returns the write ids of the rows that were made, which a trigger that changes the id leaves as
-// they are. PostgreSQL's own count of rows cannot be used: Citus counts all rows that were sent,
-// even those whose id is taken (citusdata/citus#3377).
+// Returns the write ids of the rows that were made, and not their ids: a trigger may change an id,
+// but leaves the write id as it is. PostgreSQL's own count of rows cannot be used: Citus counts all
+// rows that were sent, even those whose id is taken (citusdata/citus#3377).
 const insertFrom = (values: string, condition: string) => `
   insert into plants (${writtenList})
   select ${values}
@@ -176,7 +176,7 @@ const literal = (text: string) => `E'${text.replaceAll(/[\\']/g, '$&$&')}'`
  * transaction. Each row waits for a lock for its share of half the limit.
  */
 export function createEachPlant(rows: readonly PlantRow[], limitMs: number) {
-  const made = {
+  const settings = {
     statement_timeout: `${limitMs}ms`,
     lock_timeout: `${Math.ceil(limitMs / 2 / Math.max(1, rows.length))}ms`,
     [own('soft_limit')]: `${Math.ceil(limitMs / 2)}ms`,
@@ -184,7 +184,7 @@ export function createEachPlant(rows: readonly PlantRow[], limitMs: number) {
       typeof value === 'bigint' ? `${value}` : value
     )
   }
-  const configs = Object.entries(made).map(
+  const configs = Object.entries(settings).map(
     ([name, value]) => `set_config('${name}', ${literal(value)}, true)`
   )
   return {

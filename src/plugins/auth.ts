@@ -11,7 +11,7 @@ import { Failure, type FailureName } from '../failures.ts'
 import { acceptJwt } from '../jwt/verify.ts'
 import { addGauge } from '../metrics.ts'
 import { followSecret } from '../secrets.ts'
-import { type FindCaller, isTokenShaped, parseTokens } from '../tokens.ts'
+import { type FindListed, isTokenShaped, parseTokens } from '../tokens.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -38,7 +38,7 @@ const mostCallersOfSecond = 50_000
 
 export default fp<Config>(async (app, config) => {
   const { tokens, jwt, RATE_LIMIT: perSecond } = config
-  let findListed: FindCaller = tokens?.value ?? (() => undefined)
+  let findListed: FindListed = tokens?.value ?? (() => undefined)
   const isBroken =
     tokens &&
     followSecret('AUTH_TOKENS_FILE', tokens, app, (text) => {
@@ -50,7 +50,7 @@ export default fp<Config>(async (app, config) => {
     '1 while AUTH_TOKENS_FILE is broken',
     () => +(isBroken?.() ?? false)
   )
-  const findInList: FindCaller = (token) => findListed(token)
+  const findInList: FindListed = (token) => findListed(token)
   const findCaller = jwt ? acceptJwt(app, jwt, config.STARTUP_TIMEOUT_MS, findInList) : findInList
   app.decorateRequest('caller', '')
   await app.register(bearerAuth, {

@@ -38,7 +38,7 @@ const afterLookUp = `
   unavailable    | lookUp        | lookUpSingle
   schemaMismatch | fails         | fails`
 
-const facts = { insertMode: 'batch', mayBeStored: false, refusal: undefined } as const
+const facts = { insertMode: 'batch', mayBeStored: false, permanentError: undefined } as const
 
 const write = (next: ReturnType<typeof nextTry>) =>
   next ? `${next[0]}${next[1] ? '~' : ''}` : 'fails'
@@ -83,8 +83,8 @@ t.test(
   async (t) => {
     const notFound = (more: object) =>
       write(nextTry({ ...facts, mode: 'lookUp', ...more }, 'absent'))
-    t.equal(notFound({ refusal: new Error() }), 'fails')
-    t.equal(notFound({ refusal: new Error(), mayBeStored: true }), 'fails')
+    t.equal(notFound({ permanentError: new Error() }), 'fails')
+    t.equal(notFound({ permanentError: new Error(), mayBeStored: true }), 'fails')
     t.equal(notFound({ insertMode: 'single' }), 'fails')
     t.equal(notFound({ insertMode: 'single', mayBeStored: true }), 'singleSlow~')
   }
