@@ -82,18 +82,19 @@ const lookEveryMs = 250
 const settledMs = 500
 
 /**
- * Watches the file of the secret `name`, if it came from one, until the application closes. Passes
+ * Watches the file of the secret `name`, if there is one, until the application closes. Passes
  * each new text to `use`. If `use` throws a StartupFault, the earlier text stays in use. It may
  * return a promise, which must resolve once the text is in use or is no longer the newest one.
  * Returns a function that says whether the newest text is not in use.
  */
 export function followSecret(
   name: string,
-  { text: first, path }: Secret<unknown>,
+  secret: Secret<unknown> | undefined,
   app: FastifyInstance,
   use: (text: string, isNewest: () => boolean) => void | Promise<void>
 ): () => boolean {
-  if (!path) return () => false
+  if (!secret?.path) return () => false
+  const { text: first, path } = secret
   /** What the file had when it was last read. */
   let seen: string | StartupFault = first
   let newest: string | undefined = first

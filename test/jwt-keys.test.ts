@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { Registry } from '@prometheus-io/client'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
-import { followProvider, isSafeUrl } from '../src/jwt/keys.ts'
-import { makeKey, toJwks } from './support/provider.ts'
+import { fetchKeys, followProvider, isSafeUrl } from '../src/jwt/keys.ts'
+import { makeKey, startProvider, toJwks } from './support/provider.ts'
 
 const hourMs = 3_600_000
 
@@ -66,4 +66,25 @@ t.test('keys come by https, or from this machine', async (t) => {
   for (const url of good) t.ok(isSafeUrl(url), url)
   for (const url of [...bad, 'https://u:p@a.test', 'ftp://localhost', 'data:,{}', 'a.test', ''])
     t.notOk(isSafeUrl(url), url)
+})
+
+t.test('a fault names the issuer of the document, if that is one short visible line', async (t) => {
+  const provider = await startProvider(t)
+  const documentUrl = `${provider.issuer}/.well-known/openid-configuration`
+  const fault = `${documentUrl} names another issuer`
+  const long = `https://${'a'.repeat(192)}`
+  const cases: [issuer: unknown, message: string][] = [
+    [`${provider.issuer}/`, `${fault}: ${provider.issuer}/`],
+    [long, `${fault}: ${long}`],
+    [`${long}a`, fault],
+    ['https://a.test\nready', fault],
+    ['https://é.test', fault],
+    ['', fault],
+    [[provider.issuer], fault],
+    [undefined, fault]
+  ]
+  for (const [issuer, message] of cases) {
+    provider.respond = (_, response) => response.end(JSON.stringify({ issuer }))
+    await t.rejects(fetchKeys(provider.issuer, ''), { message }, JSON.stringify(issuer))
+  }
 })

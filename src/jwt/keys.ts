@@ -2,36 +2,24 @@
  * The public keys of an identity provider: a JWKS (RFC 7517, section 5) that is fetched and kept.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Counter, type Registry } from '@prometheus-io/client'
+import { Counter } from '@prometheus-io/client'
 import type { FastifyInstance } from 'fastify'
 import { createLocalJWKSet, errors, type JWTVerifyGetKey } from 'jose'
 import { Failure } from '../failures.ts'
 import { addGauge, prefix } from '../metrics.ts'
 import { StartupFault } from '../startup-fault.ts'
 
-/**
- * How often the keys are fetched. A key that the provider withdraws stays valid until the next
- * time.
- */
+/** How often the keys are fetched. A key that is withdrawn stays valid until the next time. */
 const refreshEveryMs = 60_000
-/**
- * The shortest time between two attempts. Without it, tokens with made-up key ids could flood the
- * provider.
- */
+/** The shortest time between two attempts, so that made-up key ids do not flood the provider. */
 const coolDownMs = 5_000
 const retryAtStartMs = 500
-/**
- * How many requests may wait for keys. Each of them holds a connection, here and at the load
- * balancer.
- */
+/** How many requests may wait for keys. Each holds a connection, here and at the balancer. */
 const mostWaiting = 64
-/**
- * How long keys stay in use while the provider is unavailable. Nearly all tokens expire earlier.
- */
+/** How long keys serve while the provider is unavailable. Nearly all tokens expire earlier. */
 const keptMs = 24 * 3_600_000
-const mostBytes = 2 ** 20
-/** What a message may quote of a provider's document: an issuer that was mistyped, for example. */
-const visibleText = /^[\x21-\x7e]{1,200}$/
+const mostCharacters = 2 ** 20
+const theKeys = "the identity provider's keys"
 
 /**
  * Returns whether nobody can change what a URL returns on its way: it must use https, or http on
@@ -68,8 +56,9 @@ export async function fetchKeys(issuer: string, url: string): Promise<string> {
   const documentUrl = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
   const { issuer: found, jwks_uri } = Object(await fetchJson(documentUrl, signal))
   if (found !== issuer) {
-    const shown = visibleText.test(found ?? '') ? `the issuer ${found}` : 'another issuer'
-    throw new Error(`${documentUrl} names ${shown} instead of ${issuer}`)
+    // Show a difference such as a slash at the end, but neither a second line nor a long text.
+    const isShort = typeof found === 'string' && /^[!-~]{1,200}$/.test(found)
+    throw new Error(`${documentUrl} names another issuer${isShort ? `: ${found}` : ''}`)
   }
   if (!isSafeUrl(jwks_uri)) throw new Error(`${documentUrl} must have a jwks_uri with https`)
   return JSON.stringify(await fetchJson(jwks_uri, signal))
@@ -79,33 +68,20 @@ export async function fetchKeys(issuer: string, url: string): Promise<string> {
 async function fetchJson(url: string, signal: AbortSignal): Promise<unknown> {
   try {
     const { status, body } = await fetch(url, { signal, redirect: 'manual' })
-    const chunks: Uint8Array[] = []
-    let bytes = 0
-    for await (const chunk of body ?? []) {
-      chunks.push(chunk)
-      bytes += chunk.length
-      if (bytes > mostBytes) throw new Error(`more than ${mostBytes} bytes`)
+    let text = ''
+    for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      text += part
+      if (text.length > mostCharacters) throw new Error(`more than ${mostCharacters} characters`)
     }
     if (status !== 200) throw new Error(`status ${status}`)
-    return JSON.parse(Buffer.concat(chunks).toString())
+    return JSON.parse(text)
   } catch (error) {
     const { message, code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException
     throw new Error(`${url}: ${message || code}`)
   }
 }
 
-/**
- * Adds the metrics of the keys: their age, and the counter of failed attempts, which it returns.
- */
-function addKeyMetrics(registry: Registry, ageMs: () => number): Counter {
-  const ageHelp = "Time since the identity provider's keys were fetched"
-  addGauge(registry, 'jwt_keys_age_seconds', ageHelp, () => ageMs() / 1_000)
-  return new Counter({
-    name: `${prefix}jwt_keys_failures_total`,
-    help: "Attempts to fetch the identity provider's keys that failed",
-    registers: [registry]
-  })
-}
+const noKeys: JWTVerifyGetKey = createLocalJWKSet({ keys: [] })
 
 /**
  * Keeps the keys that `load` fetches up to date until the application closes. The application's
@@ -119,23 +95,28 @@ export function followProvider(
   timeoutMs: number,
   onChange: () => void
 ): JWTVerifyGetKey {
-  let text: string | undefined
-  let find: JWTVerifyGetKey | undefined
-  /**
-   * When the last attempt began, and when the last successful one did. The keys are from that time.
-   */
+  let text = ''
+  let find = noKeys
+  /** When the last attempt began, and when the last one that fetched keys did. */
   let triedAt = Number.NEGATIVE_INFINITY
   let knownAt = Number.NEGATIVE_INFINITY
   let attempt: Promise<Error | undefined> | undefined
   /** The message of the last attempt's error. It is logged only when it changes. */
   let logged: string | undefined
   let waiting = 0
-  const failedAttempts = addKeyMetrics(app.metrics, () => performance.now() - knownAt)
+  const ageHelp = `Time since ${theKeys} were fetched`
+  const ageSeconds = () => (performance.now() - knownAt) / 1_000
+  addGauge(app.metrics, 'jwt_keys_age_seconds', ageHelp, ageSeconds)
+  const failedAttempts = new Counter({
+    name: `${prefix}jwt_keys_failures_total`,
+    help: `Attempts to fetch ${theKeys} that failed`,
+    registers: [app.metrics]
+  })
 
-  /** Uses the keys of a text, or none. */
-  function use(next: string | undefined) {
+  /** Uses the keys of a text, or none if it is empty. */
+  function use(next: string) {
     if (next === text) return
-    find = next === undefined ? undefined : parseKeys(next)
+    find = next ? parseKeys(next) : noKeys
     text = next
     onChange()
   }
@@ -144,18 +125,20 @@ export function followProvider(
   async function tryNow(): Promise<Error | undefined> {
     const began = performance.now()
     triedAt = began
-    const error: Error | undefined = await load()
-      .then(use)
-      .catch((thrown) => thrown)
-    if (!error) knownAt = began
-    else failedAttempts.inc()
-    if (began - knownAt > keptMs) use(undefined)
-    const missing = error?.message
-    const keys = "the identity provider's keys"
-    if (error && missing !== logged) app.log.warn({ missing }, `waiting for ${keys}`)
-    if (!error && logged) app.log.info(`${keys} were fetched`)
-    logged = missing
-    return error
+    try {
+      use(await load())
+      knownAt = began
+      if (logged) app.log.info(`${theKeys} were fetched`)
+      logged = undefined
+      return undefined
+    } catch (error) {
+      failedAttempts.inc()
+      if (began - knownAt > keptMs) use('')
+      const { message: missing } = error as Error
+      if (missing !== logged) app.log.warn({ missing }, `waiting for ${theKeys}`)
+      logged = missing
+      return error as Error
+    }
   }
 
   /** Fetches the keys when the cool-down is over. All who ask before that share the attempt. */
@@ -174,7 +157,7 @@ export function followProvider(
     for (let error = await tryNow(); error; error = await tryNow()) {
       const { message } = error
       if (performance.now() + retryAtStartMs >= deadline)
-        throw new StartupFault([`the identity provider's keys cannot be fetched: ${message}`])
+        throw new StartupFault([`${theKeys} cannot be fetched: ${message}`])
       await sleep(retryAtStartMs)
     }
   })
@@ -182,7 +165,7 @@ export function followProvider(
     const askedAt = performance.now()
     for (;;) {
       try {
-        if (find) return await find(header, token)
+        return await find(header, token)
       } catch (error) {
         if (!(error instanceof errors.JWKSNoMatchingKey) || knownAt >= askedAt) throw error
       }

@@ -28,10 +28,7 @@ export interface JwtOptions {
  * could serve as the secret (RFC 8725, section 2.1).
  */
 const algorithms = 'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ')
-/**
- * The allowed types of a token: that of RFC 9068, section 2.1, and what most providers write. For
- * example, a logout+jwt is not an access token.
- */
+/** What access tokens have as `typ`: RFC 9068, section 2.1, and what most providers write. */
 const types = /^((application\/)?at\+jwt|jwt)$/i
 /** How many seconds the clocks of the provider and of this machine may differ. */
 const clockTolerance = 10
@@ -42,8 +39,8 @@ const mostRemembered = 20_000
  * The form of a caller's name in a claim: up to 255 ASCII characters, as in OpenID Connect.
  * Brackets are left out, because "(none)" and "(other)" are labels of metrics.
  */
-const claimedName = /^[A-Za-z0-9!#$%&'*+,\-./:;=?@^_|~]{1,255}$/
-const rule = "1 to 255 letters, digits or any of !#$%&'*+,-./:;=?@^_|~"
+const callerName = /^[A-Za-z0-9!#$%&'*+,\-./:;=?@^_|~]{1,255}$/
+const callerNameRule = "1 to 255 letters, digits or any of !#$%&'*+,-./:;=?@^_|~"
 
 /** What is wrong with a token, by the code of the error or by the name of the claim. */
 const reasons: Record<string, string> = {
@@ -72,7 +69,8 @@ export function acceptJwt(
   const { issuer, keys, keysUrl } = options
   /**
    * The callers of valid tokens and when these expire, in ms, by the SHA-256 digests of the tokens.
-   * The oldest come first.
+   * The oldest come first. To look up tokens in clear text would take longer: V8 hashes long texts
+   * slowly.
    */
   let remembered = new Map<string, { caller: string; until: number }>()
   // Forget all tokens, because the key of some may have been withdrawn. A token that is just being
@@ -80,16 +78,14 @@ export function acceptJwt(
   const forget = () => {
     remembered = new Map()
   }
-  const fetchAll = () => fetchKeys(issuer, keysUrl)
-  let findKey = keys?.value ?? followProvider(app, fetchAll, timeoutMs, forget)
-  const isBroken =
-    keys &&
-    followSecret('AUTH_JWT_KEYS_FILE', keys, app, (text) => {
-      findKey = parseKeys(text)
-      forget()
-    })
+  const load = () => fetchKeys(issuer, keysUrl)
+  let findKey = keys?.value ?? followProvider(app, load, timeoutMs, forget)
+  const isBroken = followSecret('AUTH_JWT_KEYS_FILE', keys, app, (text) => {
+    findKey = parseKeys(text)
+    forget()
+  })
   const help = '1 while AUTH_JWT_KEYS_FILE is broken'
-  addGauge(app.metrics, 'jwt_keys_file_error', help, () => +(isBroken?.() ?? false))
+  addGauge(app.metrics, 'jwt_keys_file_error', help, () => +isBroken())
 
   async function verify(token: string, digest: string) {
     const memory = remembered
@@ -122,8 +118,8 @@ async function check(token: string, findKey: JWTVerifyGetKey, options: JwtOption
   if (!types.test(verified.protectedHeader.typ ?? 'JWT')) throw invalid('is no access token')
   const { [claim]: caller, exp = 0 } = verified.payload
   if (caller === undefined) throw unacceptable(`the token has no claim ${claim}`)
-  if (typeof caller !== 'string' || !claimedName.test(caller))
-    throw unacceptable(`the token's claim ${claim} must be ${rule}`)
+  if (typeof caller !== 'string' || !callerName.test(caller))
+    throw unacceptable(`the token's claim ${claim} must be ${callerNameRule}`)
   return { caller, until: (exp + clockTolerance) * 1_000 }
 }
 

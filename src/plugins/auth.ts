@@ -39,17 +39,11 @@ const mostCallersOfSecond = 50_000
 export default fp<Config>(async (app, config) => {
   const { tokens, jwt, RATE_LIMIT: perSecond } = config
   let findListed: FindListed = tokens?.value ?? (() => undefined)
-  const isBroken =
-    tokens &&
-    followSecret('AUTH_TOKENS_FILE', tokens, app, (text) => {
-      findListed = parseTokens(text)
-    })
-  addGauge(
-    app.metrics,
-    'tokens_file_error',
-    '1 while AUTH_TOKENS_FILE is broken',
-    () => +(isBroken?.() ?? false)
-  )
+  const isBroken = followSecret('AUTH_TOKENS_FILE', tokens, app, (text) => {
+    findListed = parseTokens(text)
+  })
+  const help = '1 while AUTH_TOKENS_FILE is broken'
+  addGauge(app.metrics, 'tokens_file_error', help, () => +isBroken())
   const findInList: FindListed = (token) => findListed(token)
   const findCaller = jwt ? acceptJwt(app, jwt, config.STARTUP_TIMEOUT_MS, findInList) : findInList
   app.decorateRequest('caller', '')

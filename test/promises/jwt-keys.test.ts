@@ -89,9 +89,13 @@ const troubles: [title: string, respond: Respond, missing: RegExp][] = [
     (_, response) => response.end('<html>'),
     /: Unexpected token '<'.* is not valid JSON$/
   ],
-  ['a text', (_, response) => response.end('"keys"'), / names another issuer instead of http:/],
+  ['a text', (_, response) => response.end('"keys"'), / names another issuer$/],
   ['nothing', (_, response) => response.end(), /: Unexpected end of JSON input$/],
-  ['10 MB', (_, response) => response.end(Buffer.alloc(1e7, ' ')), /: more than 1048576 bytes$/],
+  [
+    '10 MB',
+    (_, response) => response.end(Buffer.alloc(1e7, ' ')),
+    /: more than 1048576 characters$/
+  ],
   [
     'half',
     (request, response) => response.write('{', () => request.destroy()),
@@ -115,13 +119,8 @@ t.test('a start waits for the keys, and says why', async (t) => {
     ...troubles,
     [
       'another issuer',
-      asJson({ ...good, issuer: 'https://issuer.test/' }),
-      / names the issuer https:\/\/issuer\.test\/ instead of http:/
-    ],
-    [
-      'an issuer that no message should quote',
-      asJson({ ...good, issuer: 'a\nb' }),
-      / names another issuer instead of http:/
+      asJson({ ...good, issuer: `${issuer}/` }),
+      / names another issuer: http:\/\/127\.0\.0\.1:\d+\/$/
     ],
     [
       'keys in clear text',

@@ -30,10 +30,12 @@ const wrong = failure('InvalidToken')
 const badAlgorithm = invalid('is signed by an algorithm that is not allowed')
 const badKey = invalid('is signed by a key that its issuer does not publish')
 const unavailable = failure('KeysUnavailable')
-const unacceptable = (claim = 'sub') =>
-  failure('UnacceptableCaller', {
-    message: `the token's claim ${claim} must be 1 to 255 letters, digits or any of !#$%&'*+,-./:;=?@^_|~`
-  })
+const unacceptable = failure('UnacceptableCaller', {
+  message: "the token's claim sub must be 1 to 255 letters, digits or any of !#$%&'*+,-./:;=?@^_|~"
+})
+const unnamed = (claim: string) =>
+  failure('UnacceptableCaller', { message: `the token has no claim ${claim}` })
+
 t.test('RFC 8725: each attack on a token, and good tokens of each kind', async (t) => {
   const keys = ['ES256', 'RS256', 'PS256', 'EdDSA', 'ES256'].map((alg) => makeKey(alg))
   const [ec, rsa, , ed] = keys as [Key, Key, Key, Key]
@@ -199,19 +201,17 @@ t.test('the callers of tokens', async (t) => {
   for (const caller of refused)
     t.strictSame(
       await create(service, token({ sub: caller })),
-      unacceptable(),
+      unacceptable,
       JSON.stringify(caller)
     )
+  t.strictSame(await create(service, token({ sub: undefined })), unnamed('sub'))
 
   const named = { AUTH_JWT_CALLER: 'https://plants.test/client', DATABASE_URL: service.databaseUrl }
   const other = await startService(t, { ...provider.settings, ...keys, ...named, RATE_LIMIT: '0' })
   const claims = { 'https://plants.test/client': 'shop' }
   t.strictSame(await create(other, token(claims)), created)
   await until('the claim is the caller', () => other.log().some(({ caller }) => caller === 'shop'))
-  const claim = 'https://plants.test/client'
-  t.strictSame(await create(other, token({ [claim]: '' })), unacceptable(claim))
-  const without = { message: `the token has no claim ${claim}` }
-  t.strictSame(await create(other, token()), failure('UnacceptableCaller', without))
+  t.strictSame(await create(other, token()), unnamed('https://plants.test/client'))
 
   t.test('a rate holds for a caller, whichever token it sends', async (t) => {
     const send = () => create(service, token({ sub: 'tester' }))
