@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { PostgreSqlContainer } from '@testcontainers/postgresql'
 import { getContainerRuntimeClient, Wait } from 'testcontainers'
 import { isOldest, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
+import { compileCache } from '../test/support/process.ts'
 
 const image = process.env.POSTGRES_IMAGE || 'postgres:18'
 const settings = { max_connections: '300' }
@@ -22,7 +23,8 @@ process.stdout.write(`PostgreSQL for the tests: ${name}\n`)
 const [command = '', ...args] = process.argv.slice(2)
 const child = spawn(command, args, {
   stdio: 'inherit',
-  env: { ...process.env, TEST_DATABASE_URL: url }
+  // With the cache, a test file starts in two thirds of the time.
+  env: { ...process.env, TEST_DATABASE_URL: url, NODE_COMPILE_CACHE: compileCache }
 })
 // The command gets the terminal's signals itself; this process outlives it to clean up.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))

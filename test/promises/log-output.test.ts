@@ -1,13 +1,11 @@
 /** Promise 17, standard output: what it gets at which level, and that nobody has to read it. */
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { openSync } from 'node:fs'
-import { join } from 'node:path'
 import t from 'tap'
 import { parseMetrics } from '../support/metrics-page.ts'
 import { createDatabase, query } from '../support/postgres/database.ts'
 import { freePort } from '../support/postgres/embedded-postgres.ts'
-import { root, serverFile } from '../support/process.ts'
+import { serverFile, spawnFile } from '../support/process.ts'
 import { success } from '../support/responses.ts'
 import { headers, linesOf, post, send, token } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -27,10 +25,8 @@ async function startUnread(stdout: 'pipe' | number, env = {}) {
     SHUTDOWN_DELAY_MS: '0',
     ...env
   }
-  const child = spawn(process.execPath, [join(root, serverFile)], {
-    env: { PATH: process.env.PATH, ...addresses, ...settings },
-    stdio: ['ignore', stdout, 'inherit']
-  })
+  const stdio = ['ignore', stdout, 'inherit'] as const
+  const child = spawnFile(serverFile, { ...addresses, ...settings }, { stdio: [...stdio] })
   t.teardown(() => child.kill('SIGKILL'))
   const get = (port: string, path: string) =>
     send(`http://127.0.0.1:${port}${path}`, { method: 'GET' })
