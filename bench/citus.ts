@@ -132,7 +132,7 @@ await withDirectory(async (directory, defer) => {
     ])
   ])
   say(
-    `\n${machine}; ${image}. ${shards} shards, ${connections} connections to each replica, medians of ${starts} starts, ${seconds} s each.\n\n${table}\n`
+    `\n${machine}; ${image}. ${shards} shards, ${connections} connections to each replica, ${starts === 1 ? 'one start' : `medians of ${starts} starts`}, ${seconds} s each.\n\n${table}\n`
   )
   const apart = lines.flatMap(({ rounds }) => {
     const totals = rounds.map(({ coordinatorUs, workersUs }) => coordinatorUs + workersUs)

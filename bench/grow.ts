@@ -65,8 +65,9 @@ interface Figures {
   readonly errors: number
 }
 
-/** The examples of docs/capacity.md. */
+/** The examples of docs/capacity.md, each held for a year. */
 const exampleRates = [1_000, 20_000, 200_000, 2_000_000]
+const secondsOfYear = 365 * 86_400
 
 const shown: [figure: keyof Figures, title: string, digits: number][] = [
   ['plantsPerSecond', 'plants/s', 0],
@@ -289,7 +290,7 @@ async function report(cluster: Cluster, variants: Variant[], lines: Line[]): Pro
   await server.stop('SIGINT')
   const stack = Object.entries(variants[1]?.[1] ?? {}).map(([name, value]) => `${name}=${value}`)
   say(`
-${machine}; ${cluster.place}. Medians of ${starts} starts, ${seconds} s from a checkpoint on, ${connections} connections.
+${machine}; ${cluster.place}. ${starts === 1 ? 'One start' : `Medians of ${starts} starts`}, ${seconds} s from a checkpoint on, ${connections} connections.
 Stack: ${stack.join(', ')}.
 
 ${formatCosts(lines)}
@@ -347,19 +348,28 @@ function formatNeeds(lines: Line[]): string {
     const line = lines.findLast(({ table, variant }) => table.ids === ids && variant === 'stack')
     if (!line || line.table.rows === 0) return []
     const { table, rounds } = line
-    const median = (figure: keyof Figures) => medianOf(all(rounds, figure))
+    // As the tables above show them, so that a reader who computes an example gets the same.
+    const cost = (figure: keyof Figures) => {
+      const [, , digits = 0] = shown.find(([name]) => name === figure) ?? []
+      return Number(medianOf(all(rounds, figure)).toFixed(digits))
+    }
+    const bytesOfRow = (bytes: number) => Number((bytes / table.rows).toFixed(1))
     const costs = {
-      serviceUs: median('serviceUs'),
-      postgresUs: median('postgresUs'),
-      walBytes: median('walBytes'),
-      diskBytes: (table.tableBytes + table.indexBytes) / table.rows
+      ids,
+      serviceUs: cost('serviceUs'),
+      postgresUs: cost('postgresUs'),
+      walBytes: cost('walBytes'),
+      fullPages: cost('fullPages'),
+      tableBytes: bytesOfRow(table.tableBytes),
+      indexBytes: bytesOfRow(table.indexBytes)
     }
     return exampleRates.map((rate) => {
-      const { replicas, postgresCores, sessions, wal, diskOfYear } = sizeFor(rate, costs)
-      const counts = [replicas, Math.ceil(postgresCores), sessions].map((count) =>
+      const demand = { peak: rate, plants: rate * secondsOfYear }
+      const { replicas, postgresCores, sessions, wal, disk } = sizeFor(demand, costs)
+      const counts = [replicas, postgresCores, sessions].map((count) =>
         count.toLocaleString('en-US')
       )
-      return [rate.toLocaleString('en-US'), ids, ...counts, wal.toFixed(1), diskOfYear.toFixed(1)]
+      return [rate.toLocaleString('en-US'), ids, ...counts, wal.toFixed(1), disk.toFixed(1)]
     })
   })
   const titles = [
