@@ -17,7 +17,8 @@ import { until } from '../../support/until.ts'
 import { balancers, isMissing } from './balancers.ts'
 import { kid, kinds, type Report } from './flood.ts'
 
-const longestMedianMs = 2_000
+/** A client that a flood keeps out has no response in a minute. This leaves room for what else the machine does. */
+const longestMedianMs = 10_000
 const mostMegabytes = 500
 
 /** The most memory that the process has had, in MB. */
