@@ -1,8 +1,9 @@
 /**
- * `npm run bench`: the service, the limit (bare servers over its group commit), the peers and pgbench, each alone and in turns
- * on one PostgreSQL. Prints the tables of docs/performance.md. `npm run bench -- compare REVISION`: the service, and twice another revision of it: what differs between
- * these two is the noise of the machine. Options: --starts, --seconds, --connections 1,64. `grow` and `citus` are other
- * benchmarks (grow.ts, citus.ts).
+ * `npm run bench`: the service, the limit (bare servers over its group commit), the peers and
+ * pgbench, each alone and in turns on one PostgreSQL. Prints the tables of docs/performance.md.
+ * `npm run bench -- compare REVISION`: the service, and twice another revision of it: what differs
+ * between these two is the noise of the machine. Options: --starts, --seconds, --connections 1,64.
+ * `profile`, `grow` and `citus` are other benchmarks (profile.ts, grow.ts, citus.ts).
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
