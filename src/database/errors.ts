@@ -23,8 +23,9 @@ const kindsByCode: readonly [codes: RegExp, kind: FailureKind][] = [
   // A broken connection; a commit of unknown result; a session that was ended; a server that stops
   // or starts.
   [/^(08|40003|25P04|57P0)/, 'unknown'],
-  // A serialization failure; a deadlock; a lock; a cancel; a lack of memory. Citus reports the end
-  // of a node with such codes, too (citusdata/citus#7306).
+  // A serialization failure; a deadlock; a lock; a cancel; a lack of memory; a transaction in a
+  // wrong state. Citus can report the end of a node by the last ("current transaction is aborted",
+  // citusdata/citus#7306).
   [/^(40001|40P01|55P03|57014|53|25)/, 'retryable'],
   // A null, perhaps in a column that the service does not write; a text that an expression of the
   // table cannot read, such as a tsquery; an I/O error; a damaged page; a bug. `breaksRule` can

@@ -78,8 +78,10 @@ export class Estimate {
   }
 
   /**
-   * How long a batch may wait for a lock, in ms. It waits for as long as a batch of another replica
-   * may hold the lock. With a shorter wait, two replicas could fail each other's batches for ever.
+   * How long a batch may wait for a lock, in ms: twice as long as the slowest of the recent batches
+   * took, because a batch of another replica usually holds the lock no longer. With a wait shorter
+   * than a usual batch, two replicas could fail each other's batches again and again. The upper
+   * bound limits how long a foreign transaction holds up the rows of a batch.
    */
   get lockMs(): number {
     const ms = Math.min(lockBoundsMs.longest, Math.max(lockBoundsMs.shortest, 2 * this.#slowMs))

@@ -13,8 +13,8 @@
  * anything.
  *
  * Each row ends by its deadline: it is created, refused, or failed with an error that says whether
- * it may be stored. While the database is unavailable, no attempt begins (health.ts), and rows keep
- * their place in the queue.
+ * it may be stored. While the database is unavailable, no attempt begins (health.ts), and rows stay
+ * queued; those of an attempt that has failed so are queued again, behind the others.
  *
  * Row assigns the states of rows, Health those of the database, and this class moves rows between
  * the queues and the lanes. None of them knows SQL or HTTP.
@@ -39,8 +39,9 @@ import type { AttemptFailure, FailureKind, Item, Limits, RowResults, Store } fro
  */
 const mostOfDeadline = 0.8
 /**
- * The error of a bad row is held back for nine times the row's age. A client that sends bad rows in
- * a loop then spends a tenth of its time on failing the batches of others.
+ * The error of a bad row is held back for nine times the row's age, but for at most half of the
+ * time that it has left, so that its client gets the error by the deadline. A client that sends bad
+ * rows in a loop then spends about a tenth of its time on failing the batches of others.
  */
 const errorDelayFactor = 9
 /**

@@ -24,7 +24,10 @@ export const lanes = {
   single: 1,
   /** The same for a single row that was slow as one, too. Its time limit doubles each time. */
   singleSlow: 1,
-  /** A look-up of rows that may be stored, because an insert left them out or had no result. */
+  /**
+   * A look-up of rows by their ids, to see whose rows are there: an insert left them out, refused
+   * them or had no result.
+   */
   lookUp: 1,
   /** A look-up of a single row, because a look-up of it and others has failed. */
   lookUpSingle: 1
@@ -80,7 +83,7 @@ type Facts = Pick<Row<Item, unknown>, 'mode' | 'insertMode' | 'mayBeStored' | 'p
  * Returns the next attempt of a row after this result, or undefined if the row has failed. A row
  * that may be stored is tried until something is known or its time is up, with one exception: its
  * error is permanent, and a look-up has not found it. Another insert would meet the same error, and
- * tell no more. The client of this row gets OutcomeUnknown at once.
+ * tell no more. The row then fails with OutcomeUnknown, which is held back as its error would be.
  */
 export function nextTry(row: Facts, result: ResultKind): NextTry | undefined {
   const { mode, mayBeStored } = row

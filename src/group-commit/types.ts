@@ -24,8 +24,10 @@ export type FailureKind =
   /** The result never arrived, for example because the connection broke. The rows may be stored. */
   | 'unknown'
   /**
-   * A damaged page, an I/O error, a bug of the server, or a null in a column. The same rows fail
-   * again. Group commit treats it as `refused`; the metric of attempts tells operators which it is.
+   * A damaged page, an I/O error or a bug of the server; or an error that can also be the data's,
+   * such as a null in a column. The same rows fail again. Group commit treats it as `refused`; the
+   * metric of attempts tells operators which it is. Like that of `refused`, its error decides what
+   * the client is told (`toCreateFailure` of plants/repository.ts).
    */
   | 'serverFault'
   /** The data of a row breaks a rule. This kind does not decide what its client is told. */

@@ -11,7 +11,10 @@ import { StartupFault } from '../startup-fault.ts'
 
 /** How often the keys are fetched. A key that is withdrawn stays valid until the next time. */
 const refreshEveryMs = 60_000
-/** The shortest time between two attempts, so that made-up key ids do not flood the provider. */
+/**
+ * The shortest time between the beginnings of two attempts, so that made-up key ids do not flood
+ * the provider. It is also the longest time of one attempt, which is then over before the next.
+ */
 const coolDownMs = 5_000
 const retryAtStartMs = 500
 /** How many requests may wait for keys. Each holds a connection, here and at the balancer. */

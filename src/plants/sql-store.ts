@@ -21,8 +21,9 @@ import { outcomeOf, type Stored } from './write-id.ts'
 /**
  * What these kinds become for one row of an attempt with savepoints. Elsewhere they hold for every
  * row of a statement, but here the other rows were written, so only this row is at fault. errors.ts
- * does the same for errors with a context (`kindsInFunctions`). The error of a row often has none
- * left, because `toRowError` cuts the lines of the block.
+ * does the same for errors with a context (`kindsInFunctions`), except for `unknown`: there, nobody
+ * has seen the statement roll back. The error of a row often has no context left, because
+ * `toRowError` cuts the lines of the block.
  */
 const ofOneRow: Partial<Record<FailureKind, FailureKind>> = {
   schemaMismatch: 'serverFault',

@@ -52,9 +52,10 @@ const areSafe = `
   current_setting('synchronous_commit') not in ('off', 'local')
   and current_setting('client_min_messages') <> 'error'`
 
-// Returns the write ids of the rows that were made, and not their ids: a trigger may change an id,
-// but leaves the write id as it is. PostgreSQL's own count of rows cannot be used: Citus counts all
-// rows that were sent, even those whose id is taken (citusdata/citus#3377).
+// Returns the write ids of the rows that were made, and not their ids, so that a row counts as made
+// even if a trigger has changed its id, which docs/running.md forbids. PostgreSQL's own count of
+// rows cannot be used: Citus counts all rows that were sent, even those whose id is taken
+// (citusdata/citus#3377).
 const insertFrom = (values: string, condition: string) => `
   insert into plants (${writtenList})
   select ${values}
