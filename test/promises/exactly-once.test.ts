@@ -204,7 +204,13 @@ async function proveWait(
   t.strictSame(await Promise.all([...ended, cancelled, fresh]), Array(5).fill(created))
   const ofReader = [failure('DuplicatePlant'), replay({ name: 'ours' }), failure('ReusedKey')]
   t.strictSame(await Promise.all(found), ofReader)
-  const rows = await query(standbyUrl, 'select id::int from plants order by id')
+  // A commit waits until the standby has its WAL on disk. The standby applies it a moment later.
+  const select = 'select id::int from plants order by id'
+  const rows = await until(
+    'the standby has applied them',
+    () => query(standbyUrl, select),
+    hasLength(5)
+  )
   t.strictSame(
     rows,
     [1, 2, 3, 4, 5].map((id) => ({ id }))
