@@ -1,4 +1,4 @@
-/** Work that nobody waits for, such as the log and the metrics of requests. */
+/** Work that nobody waits for, such as the log and the metrics of successes. */
 
 /** How long work is put off, in ms, and how much of it. */
 const delayMs = 10

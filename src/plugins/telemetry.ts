@@ -55,7 +55,7 @@ export default fp(async (app) => {
     requests.inc({ caller: noCaller, result: errorName })
     logger.info({ ...origin, failure, errorName }, message)
   })
-  const replies = defer(({ reply, isSent, time }: Reply) => {
+  const record = ({ reply, isSent, time }: Reply) => {
     const line = describeReply(reply)
     const {
       caller = noCaller,
@@ -69,10 +69,14 @@ export default fp(async (app) => {
     if (isSent) durations.observe({ route, method, failure }, durationMs / 1_000)
     if (isSent && failure === 0 && line.caller) logSuccess(line, time)
     else logReply(logger, line, reply.request.failure, isSent)
+  }
+  const replies = defer(record)
+  server.on('replied', (reply: FastifyReply, isSent: boolean) => {
+    const entry = { reply, isSent, time: Date.now() }
+    // Put off only what happens most. The line of a failure stays beside its other lines.
+    if (isSent && !reply.request.failure) replies.add(entry)
+    else record(entry)
   })
-  server.on('replied', (reply: FastifyReply, isSent: boolean) =>
-    replies.add({ reply, isSent, time: Date.now() })
-  )
   app.addHook('onClose', async () => replies.finish())
 })
 
