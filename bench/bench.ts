@@ -11,7 +11,14 @@ import { execute, tryExecute } from '../test/support/execute.ts'
 import { type Server, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
 import { withDirectory } from './directory.ts'
-import { describeMachine, type Figures, formatTable, measureInTurns, summarize } from './measure.ts'
+import {
+  describeMachine,
+  describeStarts,
+  type Figures,
+  formatTable,
+  measureInTurns,
+  summarize
+} from './measure.ts'
 import {
   installPeers,
   limitPrograms,
@@ -105,7 +112,7 @@ async function run({ url }: Server, directory: string) {
       ])
     ])
   )
-  const method = `Medians of ${starts} starts, ${seconds} s each.`
+  const method = `${describeStarts(starts)}, ${seconds} s each.`
   process.stdout.write(
     `\n${await describeMachine(url('postgres'))}. ${method}\n\n${tables.join('\n\n')}\n`
   )

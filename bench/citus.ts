@@ -18,6 +18,7 @@ import { type Defer, withDirectory } from './directory.ts'
 import {
   cpuUs,
   describeMachine,
+  describeStarts,
   formatTable,
   loadByWrk,
   medianOf,
@@ -132,7 +133,7 @@ await withDirectory(async (directory, defer) => {
     ])
   ])
   say(
-    `\n${machine}; ${image}. ${shards} shards, ${connections} connections to each replica, ${starts === 1 ? 'one start' : `medians of ${starts} starts`}, ${seconds} s each.\n\n${table}\n`
+    `\n${machine}; ${image}. ${shards} shards, ${connections} connections to each replica. ${describeStarts(starts)}, ${seconds} s each.\n\n${table}\n`
   )
   const apart = lines.flatMap(({ rounds }) => {
     const totals = rounds.map(({ coordinatorUs, workersUs }) => coordinatorUs + workersUs)

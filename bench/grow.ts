@@ -11,6 +11,7 @@ import { withDirectory } from './directory.ts'
 import {
   cpuUs,
   describeMachine,
+  describeStarts,
   formatTable,
   loadByWrk,
   medianOf,
@@ -290,7 +291,7 @@ async function report(cluster: Cluster, variants: Variant[], lines: Line[]): Pro
   await server.stop('SIGINT')
   const stack = Object.entries(variants[1]?.[1] ?? {}).map(([name, value]) => `${name}=${value}`)
   say(`
-${machine}; ${cluster.place}. ${starts === 1 ? 'One start' : `Medians of ${starts} starts`}, ${seconds} s from a checkpoint on, ${connections} connections.
+${machine}; ${cluster.place}. ${describeStarts(starts)}, ${seconds} s from a checkpoint on, ${connections} connections.
 Stack: ${stack.join(', ')}.
 
 ${formatCosts(lines)}

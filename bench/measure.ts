@@ -209,6 +209,10 @@ export async function describeMachine(databaseUrl: string): Promise<string> {
   return `${date}; ${hardware}, ${memory}; Node ${process.versions.node}, PostgreSQL ${server_version}, wrk ${wrk}`
 }
 
+/** Returns what the figures of so many starts are, as the beginning of a sentence. */
+export const describeStarts = (starts: number): string =>
+  starts === 1 ? 'One start' : `Medians of ${starts} starts`
+
 /** Formats a table of Markdown, all columns but the first to the right. */
 export function formatTable([head = [], ...rows]: string[][]): string {
   const rule = head.map((_, column) => (column === 0 ? '---' : '---:'))

@@ -1,7 +1,6 @@
 /**
  * `npm run bench -- profile`: where the CPU time of a create goes, in the service and in bare Fastify over its group commit,
- * in turns, by V8's profiler. Prints the table "Where a create's time goes" of docs/performance.md. Options: --connections,
- * --seconds, --starts; --functions shows functions instead of parts.
+ * in turns, by V8's profiler. Options: --connections, --seconds, --starts; --functions shows functions instead of parts.
  */
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,7 +9,7 @@ import { execute } from '../test/support/execute.ts'
 import { startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
 import { withDirectory } from './directory.ts'
-import { describeMachine, formatTable, loadByWrk, medianOf } from './measure.ts'
+import { describeMachine, describeStarts, formatTable, loadByWrk, medianOf } from './measure.ts'
 import { limitPrograms, ownProgram, type Program, readScript, startServer } from './server.ts'
 
 const { values } = parseArgs({
@@ -152,6 +151,6 @@ await withDirectory(async (directory, defer) => {
   const head = ['CPU µs a plant', ...programs.map(({ name }) => name), 'difference']
   process.stdout.write(
     `${await describeMachine(databaseUrl)}; ${connections} connections. ` +
-      `Medians of ${starts} starts, ${seconds} s each.\n\n${formatTable([head, ...cells])}\n`
+      `${describeStarts(starts)}, ${seconds} s each.\n\n${formatTable([head, ...cells])}\n`
   )
 })
