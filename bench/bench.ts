@@ -3,7 +3,7 @@
  * pgbench, each alone and in turns on one PostgreSQL. Prints the tables of docs/performance.md.
  * `npm run bench -- compare REVISION`: the service, and twice another revision of it: what differs
  * between these two is the noise of the machine. Options: --starts, --seconds, --connections 1,64.
- * `profile`, `grow` and `citus` are other benchmarks (profile.ts, grow.ts, citus.ts).
+ * `profile`, `grow`, `around` and `citus` are other benchmarks, in files of these names.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -22,11 +22,11 @@ import {
 import {
   installPeers,
   limitPrograms,
+  migrate,
   ownProgram,
   ownProgramByJwt,
   type Program,
-  peers,
-  readScript
+  peers
 } from './server.ts'
 
 /** The figures that the tables show, with their digits. */
@@ -72,11 +72,7 @@ async function run({ url }: Server, directory: string) {
   /** The service in a directory, with a database by its own migrations. */
   const service = async (name: string, program: Program) => {
     const databaseUrl = await createDatabase(name)
-    const args = readScript(program.directory, 'migrate')
-    await execute(process.execPath, args, {
-      cwd: program.directory,
-      env: { DATABASE_URL: databaseUrl }
-    })
+    await migrate(program, databaseUrl)
     return { ...program, databaseUrl }
   }
   const own = await service('own', ownProgram())

@@ -27,7 +27,7 @@ import {
   treeCpuUs
 } from './measure.ts'
 import { ready } from './postgres.ts'
-import { ownProgram, readScript, startServer } from './server.ts'
+import { migrate, ownProgram, startServer } from './server.ts'
 
 const warmUpSeconds = 5
 const mostWarmUps = 12
@@ -201,11 +201,7 @@ async function startNode(name: string, network: string, containers: string[]): P
 
 /** Makes the service's table, and spreads it if there are workers. */
 async function distribute(coordinator: Node, workers: Node[]): Promise<void> {
-  const { directory: cwd } = ownProgram()
-  await execute(process.execPath, readScript(cwd, 'migrate'), {
-    cwd,
-    env: { DATABASE_URL: coordinator.url }
-  })
+  await migrate(ownProgram(), coordinator.url)
   if (workers.length === 0) return
   await query(coordinator.url, `select citus_set_coordinator_host('${coordinator.name}')`)
   for (const { name } of workers)

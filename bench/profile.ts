@@ -5,12 +5,11 @@
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { execute } from '../test/support/execute.ts'
 import { startPostgres } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
 import { withDirectory } from './directory.ts'
 import { describeMachine, describeStarts, formatTable, loadByWrk, medianOf } from './measure.ts'
-import { limitPrograms, ownProgram, type Program, readScript, startServer } from './server.ts'
+import { limitPrograms, migrate, ownProgram, type Program, startServer } from './server.ts'
 
 const { values } = parseArgs({
   allowPositionals: true,
@@ -124,10 +123,7 @@ await withDirectory(async (directory, defer) => {
   const own = ownProgram()
   const databaseUrl = postgres.url('own')
   await query(postgres.url('postgres'), 'create database own')
-  await execute(process.execPath, readScript(own.directory, 'migrate'), {
-    cwd: own.directory,
-    env: { DATABASE_URL: databaseUrl }
-  })
+  await migrate(own, databaseUrl)
   const programs = [own, limitPrograms[0] as Program]
   const taken = programs.map((): Map<string, number>[] => [])
   for (let start = 0; start < starts; start++)

@@ -53,6 +53,12 @@ export const ownProgram = (directory = root): Program => ({
   directory
 })
 
+/** Makes the service's table in an empty database, by the migrations of a program's directory. */
+export async function migrate({ directory: cwd }: Program, databaseUrl: string): Promise<void> {
+  const env = { DATABASE_URL: databaseUrl }
+  await execute(process.execPath, readScript(cwd, 'migrate'), { cwd, env })
+}
+
 /** The service under a load with a JWT of an identity provider. */
 export function ownProgramByJwt(): Program {
   const key = makeKey('RS256')

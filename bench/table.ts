@@ -1,7 +1,6 @@
 /** The table of plants before a load: filled to a size, with what earlier loads have added removed. */
-import { execute } from '../test/support/execute.ts'
 import { query } from '../test/support/postgres/query.ts'
-import { ownProgram, readScript } from './server.ts'
+import { migrate, ownProgram } from './server.ts'
 
 /** How the ids of one plant and the next differ. */
 export type Ids = 'growing' | 'random'
@@ -31,9 +30,7 @@ const idOf: Record<Ids, string> = {
 
 /** Makes the service's own table in an empty database, and fills it. */
 export async function fillTable(databaseUrl: string, rows: number, ids: Ids): Promise<Filled> {
-  const { directory } = ownProgram()
-  const env = { DATABASE_URL: databaseUrl }
-  await execute(process.execPath, readScript(directory, 'migrate'), { cwd: directory, env })
+  await migrate(ownProgram(), databaseUrl)
   if (rows > 0) {
     await query(databaseUrl, 'alter table plants drop constraint plants_pkey')
     await query(

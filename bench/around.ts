@@ -1,0 +1,347 @@
+/**
+ * `npm run bench -- around`: what a plant costs with each of the things that stand around a replica: TLS to the database, a
+ * synchronous standby, tracing, PgBouncer and HAProxy as this repository ships them, and further replicas; in turns. Prints
+ * the table of docs/capacity.md. PgBouncer and HAProxy need Docker, and are left out without it. Options: --seconds, --starts,
+ * --connections (to each replica).
+ */
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { chmod, cp, mkdir, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { execute, tryExecute } from '../test/support/execute.ts'
+import { createCertificate } from '../test/support/postgres/certificates.ts'
+import { freePort, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
+import { query } from '../test/support/postgres/query.ts'
+import { type Defer, withDirectory } from './directory.ts'
+import {
+  cpuUs,
+  describeMachine,
+  describeStarts,
+  formatTable,
+  loadByWrk,
+  medianOf,
+  settleMs,
+  summarize,
+  treeCpuUs
+} from './measure.ts'
+import { ready } from './postgres.ts'
+import { migrate, ownProgram, startServer } from './server.ts'
+
+const warmUpSeconds = 3
+/** How long a standby may take until it is synchronous, and a balancer until it has found its replica, in ms. */
+const limitMs = 60_000
+
+/** Something that stands around the replicas. */
+interface Surroundings {
+  readonly name: string
+  /** How many replicas are loaded, 1 by default. */
+  readonly replicas?: number
+  /** The database's URL, if it is not the server's own. */
+  readonly databaseUrl?: string
+  /** The settings of each replica. */
+  readonly settings?: Record<string, string>
+  /** Where the load goes, if not to the replicas themselves. */
+  readonly url?: string
+  /** The first process of what stands there; it gets a column of its own. */
+  readonly pid?: number
+  /** Starts what must not run beside the others. Returns its first process, and what ends it. */
+  start?(): Promise<{ pid: number; stop(): Promise<void> }>
+}
+
+/** µs of CPU for each plant, and how fast they were stored. */
+interface Figures {
+  readonly plantsPerSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly serviceUs: number
+  readonly postgresUs: number
+  readonly ownUs: number
+  readonly errors: number
+}
+
+const shown: [figure: keyof Figures, title: string, digits: number][] = [
+  ['plantsPerSecond', 'plants/s', 0],
+  ['p50Ms', 'p50 ms', 1],
+  ['p99Ms', 'p99 ms', 1],
+  ['serviceUs', 'service µs', 1],
+  ['postgresUs', 'PostgreSQL µs', 1],
+  ['ownUs', 'its own µs', 1]
+]
+
+const { values } = parseArgs({
+  args: process.argv.slice(3),
+  options: {
+    seconds: { type: 'string', default: '10' },
+    starts: { type: 'string', default: '3' },
+    connections: { type: 'string', default: '64' }
+  }
+})
+const [seconds, starts, connections] = [values.seconds, values.starts, values.connections].map(
+  Number
+) as [number, number, number]
+if (![seconds, starts, connections].every((n) => n > 0))
+  throw new Error('usage: npm run bench -- around [--seconds N] [--starts N] [--connections N]')
+
+await withDirectory(async (directory, defer) => {
+  const { primary, standby } = await startDatabase(directory, defer)
+  const { databaseUrl } = primary
+  const hasDocker = (await tryExecute('docker', ['info'])) !== undefined
+  if (!hasDocker) say('PgBouncer and HAProxy are left out: there is no Docker')
+  const kinds: Surroundings[] = [
+    { name: 'nothing' },
+    { name: 'TLS to the database', databaseUrl: `${databaseUrl}?sslmode=require` },
+    { name: 'a synchronous standby', start: standby },
+    await withTracing('tracing of 1 % of the requests', '0.01', defer),
+    await withTracing('tracing of each request', '1', defer),
+    ...(hasDocker ? [await withPgBouncer(databaseUrl, directory, defer)] : []),
+    ...(hasDocker ? [await withHaproxy(directory, defer)] : []),
+    { name: 'two replicas', replicas: 2 },
+    { name: 'four replicas', replicas: 4 }
+  ]
+  const lines = kinds.map((kind) => ({ kind, rounds: [] as Figures[] }))
+  for (let start = 0; start < starts; start++)
+    for (const { kind, rounds } of start % 2 === 1 ? lines.toReversed() : lines) {
+      const figures = await measure(kind, primary, directory)
+      rounds.push(figures)
+      const [service, postgres] = [figures.serviceUs.toFixed(1), figures.postgresUs.toFixed(1)]
+      say(`start ${start + 1} of ${starts}, ${kind.name}: ${service} + ${postgres} µs`)
+    }
+  await report(databaseUrl, lines)
+})
+
+interface Primary {
+  readonly databaseUrl: string
+  readonly pid: number
+}
+
+/** Starts PostgreSQL with the service's table, and makes a copy of it that `standby` starts as its synchronous standby. */
+async function startDatabase(directory: string, defer: Defer) {
+  const [own, copy] = [join(directory, 'primary'), join(directory, 'standby')]
+  await mkdir(own)
+  const settings = { fsync: 'on', synchronous_commit: 'on', wal_keep_size: '8GB' }
+  const first = await startPostgres({ directory: own, settings })
+  await query(first.url('postgres'), 'create database own')
+  await migrate(ownProgram(), first.url('own'))
+  await writeCertificate(join(own, 'cluster'))
+  await first.stop()
+  await execute('cp', ['-a', own, copy])
+  const server = await startPostgres({ directory: own, settings: { ...settings, ssl: 'on' } })
+  defer(server.stop)
+  const url = server.url('postgres')
+  await writeFile(join(copy, 'cluster/standby.signal'), '')
+  const standby = async () => {
+    const started = await startPostgres({
+      directory: copy,
+      settings: {
+        ...settings,
+        primary_conninfo: `${url}?application_name=standby`,
+        synchronous_standby_names: ''
+      }
+    })
+    defer(started.stop)
+    await set(url, 'synchronous_standby_names', 'standby')
+    await untilSynchronous(url)
+    const stop = async () => {
+      await set(url, 'synchronous_standby_names', '')
+      await started.stop()
+    }
+    return { pid: started.process.pid ?? 0, stop }
+  }
+  return { primary: { databaseUrl: server.url('own'), pid: server.process.pid ?? 0 }, standby }
+}
+
+/** Puts a certificate where PostgreSQL looks for it by default; its key must belong to the user that runs the server. */
+async function writeCertificate(cluster: string): Promise<void> {
+  const { cert, key } = createCertificate('localhost')
+  for (const [name, text] of Object.entries({ 'server.crt': cert, 'server.key': key })) {
+    await writeFile(join(cluster, name), text, { mode: 0o600 })
+    await execute('chown', ['--reference', cluster, join(cluster, name)])
+  }
+}
+
+async function set(url: string, name: string, value: string): Promise<void> {
+  await query(url, `alter system set ${name} = '${value}'`)
+  await query(url, 'select pg_reload_conf()')
+}
+
+async function untilSynchronous(url: string): Promise<void> {
+  const began = performance.now()
+  for (;;) {
+    const rows = await query(url, `select from pg_stat_replication where sync_state = 'sync'`)
+    if (rows.length > 0) return
+    if (performance.now() > began + limitMs) throw new Error('the standby did not connect')
+    await sleep(100)
+  }
+}
+
+/** Tracing of a part of the requests, by a collector in this process that drops what it gets. */
+async function withTracing(name: string, ratio: string, defer: Defer): Promise<Surroundings> {
+  const collector = createServer((request, response) => {
+    request.resume().on('end', () => response.end())
+  })
+  await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
+  defer(async () => collector.close())
+  const { port } = collector.address() as AddressInfo
+  const settings = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+    OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+    OTEL_TRACES_SAMPLER_ARG: ratio
+  }
+  return { name, settings }
+}
+
+/** PgBouncer by deploy/pgbouncer's image and settings, in front of this database. */
+async function withPgBouncer(databaseUrl: string, directory: string, defer: Defer) {
+  const files = join(import.meta.dirname, '../deploy/pgbouncer')
+  const { hostname, port, username, password } = new URL(databaseUrl)
+  const own = await freePort()
+  const text = readFileSync(join(files, 'pgbouncer.ini'), 'utf8')
+    .replace(
+      /^\* = .*$/m,
+      `* = host=${hostname} port=${port} user=${username} password=${password}`
+    )
+    .replace(/^listen_addr = .*$/m, 'listen_addr = 127.0.0.1')
+    .replace(/^listen_port = .*$/m, `listen_port = ${own}`)
+    .replace(/^auth_type = .*$/m, 'auth_type = any')
+  const config = join(directory, 'pgbouncer.ini')
+  await writeFile(config, text)
+  await chmod(config, 0o644)
+  const image = 'plant-store-bench-pgbouncer'
+  await execute('docker', ['build', '--quiet', `--tag=${image}`, files])
+  const volume = `--volume=${config}:/etc/pgbouncer/pgbouncer.ini:ro`
+  const command = ['pgbouncer', '/etc/pgbouncer/pgbouncer.ini']
+  const pid = await runContainer(defer, [volume, image, ...command])
+  const url = new URL(databaseUrl)
+  url.port = `${own}`
+  await ready(url.href)
+  return { name: 'PgBouncer', databaseUrl: url.href, pid }
+}
+
+/** HAProxy by docker-compose.yml's image and ops/haproxy, in front of one replica. */
+async function withHaproxy(directory: string, defer: Defer): Promise<Surroundings> {
+  const root = join(import.meta.dirname, '..')
+  const [own, metrics, replica] = [await freePort(), await freePort(), await freePort()]
+  const compose = readFileSync(join(root, 'docker-compose.yml'), 'utf8')
+  const image = process.env.HAPROXY_IMAGE || /(haproxy:[\w.-]+)/.exec(compose)?.[1] || ''
+  const text = readFileSync(join(root, 'ops/haproxy/haproxy.cfg'), 'utf8')
+    .replace(/ {2}server-template api .*\n/, `  server api1 127.0.0.1:${replica} check\n`)
+    .replace(' resolvers containers resolve-prefer ipv4 init-addr none', '')
+  const config = join(directory, 'haproxy.cfg')
+  await writeFile(config, text)
+  await cp(join(root, 'ops/haproxy/errors'), join(directory, 'errors'), { recursive: true })
+  const variables = {
+    HAPROXY_BIND: `127.0.0.1:${own}`,
+    HAPROXY_METRICS_BIND: `127.0.0.1:${metrics}`,
+    HAPROXY_SERVER_MAXCONN: '1000',
+    HAPROXY_ERRORS: '/config/errors'
+  }
+  const pid = await runContainer(defer, [
+    '--user=0',
+    ...Object.entries(variables).map(([name, value]) => `--env=${name}=${value}`),
+    `--volume=${directory}:/config:ro`,
+    image,
+    ...['haproxy', '-db', '-f', '/config/haproxy.cfg']
+  ])
+  const url = `http://127.0.0.1:${own}/plants`
+  return { name: 'HAProxy', settings: { PORT: `${replica}` }, url, pid }
+}
+
+/** Runs a container in this machine's network until the end of the benchmark. Returns its first process. */
+async function runContainer(defer: Defer, args: string[]): Promise<number> {
+  const name = `plant-store-bench-${randomBytes(4).toString('hex')}`
+  await execute('docker', ['run', '--detach', `--name=${name}`, '--network=host', ...args])
+  defer(() => execute('docker', ['rm', '--force', '--volumes', name]))
+  return Number(await execute('docker', ['inspect', '--format={{.State.Pid}}', name]))
+}
+
+/** Returns when a balancer has found its replica: until then it answers with 503 itself. */
+async function untilPassedOn(url: string): Promise<void> {
+  const began = performance.now()
+  for (;;) {
+    const { error } = (await (await fetch(url)).json()) as { error: number }
+    if (error === 405) return
+    if (performance.now() > began + limitMs) throw new Error('the balancer found no replica')
+    await sleep(100)
+  }
+}
+
+/** Starts the replicas of one kind, and loads them all at the same time. */
+async function measure(kind: Surroundings, primary: Primary, directory: string): Promise<Figures> {
+  const { replicas = 1, databaseUrl = primary.databaseUrl, settings = {} } = kind
+  const started = await kind.start?.()
+  const pid = started?.pid ?? kind.pid
+  const servers = await Promise.all(
+    Array.from({ length: replicas }, async (_, index) => {
+      const own = join(directory, `replica${index}`)
+      await mkdir(own, { recursive: true })
+      return startServer(ownProgram(), databaseUrl, own, settings)
+    })
+  )
+  try {
+    if (kind.url !== undefined) await untilPassedOn(kind.url)
+    const loadAll = (time: number) =>
+      Promise.all(servers.map(({ url }) => loadByWrk(kind.url ?? url, connections, time)))
+    await loadAll(warmUpSeconds)
+    await sleep(settleMs)
+    await query(primary.databaseUrl, 'truncate plants')
+    await query(primary.databaseUrl, 'checkpoint')
+    const sum = (parts: number[]) => parts.reduce((total, part) => total + part, 0)
+    const read = () => ({
+      serviceUs: sum(servers.map((server) => cpuUs(server.pid))),
+      postgresUs: treeCpuUs(primary.pid),
+      ownUs: pid === undefined ? Number.NaN : treeCpuUs(pid)
+    })
+    const before = read()
+    const seen = await loadAll(seconds)
+    const after = read()
+    const plants = sum(seen.map((one) => one.plants))
+    const [{ count }] = await query(primary.databaseUrl, 'select count(*)::int from plants')
+    return {
+      plantsPerSecond: sum(seen.map((one) => one.plants / one.seconds)),
+      p50Ms: medianOf(seen.map((one) => one.p50Ms)),
+      p99Ms: Math.max(...seen.map((one) => one.p99Ms)),
+      serviceUs: (after.serviceUs - before.serviceUs) / plants,
+      postgresUs: (after.postgresUs - before.postgresUs) / plants,
+      ownUs: (after.ownUs - before.ownUs) / plants,
+      errors: sum(seen.map((one) => one.errors)) + Math.max(0, plants - count)
+    }
+  } finally {
+    await Promise.all(servers.map((server) => server.stop()))
+    await started?.stop()
+  }
+}
+
+/** Prints the table and the noise; throws if a request failed. */
+async function report(databaseUrl: string, lines: { kind: Surroundings; rounds: Figures[] }[]) {
+  const table = formatTable([
+    ['around the service', ...shown.map(([, title]) => title)],
+    ...lines.map(({ kind, rounds }) => [
+      kind.name,
+      ...shown.map(([figure, , digits]) =>
+        summarize(
+          rounds.map((round) => round[figure]),
+          digits
+        )
+      )
+    ])
+  ])
+  const method = `${describeStarts(starts)}, ${seconds} s each, ${connections} connections to each replica.`
+  say(`\n${await describeMachine(databaseUrl)}. ${method}\n\n${table}\n`)
+  const apart = lines.flatMap(({ rounds }) => {
+    const totals = rounds.map(({ serviceUs, postgresUs }) => serviceUs + postgresUs)
+    return totals.map((total) => Math.abs(total / medianOf(totals) - 1))
+  })
+  say(
+    `Starts differ from their median by at most ${Math.ceil(100 * Math.max(...apart))} % in the CPU of service and PostgreSQL.`
+  )
+  const errors = lines.flatMap(({ rounds }) => rounds).reduce((sum, round) => sum + round.errors, 0)
+  if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
