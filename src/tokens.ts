@@ -5,9 +5,13 @@ import { StartupFault } from './startup-fault.ts'
 /**
  * Returns the caller of a bearer token, or undefined if the token is not valid now. The result is
  * awaited: for other kinds of tokens, a function may have to ask elsewhere, and may throw the
- * Failure of a token that is not valid.
+ * Failure of a token that is not valid. `connection` is the same object for all requests of one
+ * connection.
  */
-export type FindCaller = (token: string) => string | undefined | Promise<string | undefined>
+export type FindCaller = (
+  token: string,
+  connection: object
+) => string | undefined | Promise<string | undefined>
 
 /** Returns the caller of a token of the list, or undefined if the list does not have it. */
 export type FindListed = (token: string) => string | undefined

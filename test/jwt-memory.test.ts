@@ -26,7 +26,8 @@ t.test('beyond 20,000 good tokens, each new one takes the place of the oldest', 
   t.teardown(() => Reflect.deleteProperty(crypto.subtle, 'verify'))
   const head = encode({ alg: key.alg, kid: key.kid })
   const claims = { iss: issuer, aud: audience, exp: inSeconds(3_600) }
-  const find = (sub: number) => findCaller(`${head}.${encode({ ...claims, sub: `${sub}` })}.AAAA`)
+  const find = (sub: number) =>
+    findCaller(`${head}.${encode({ ...claims, sub: `${sub}` })}.AAAA`, {})
   for (let sub = 0; sub < 20_000; sub++) await find(sub)
   t.equal(verified, 20_000)
   t.equal(await find(0), '0')

@@ -58,7 +58,7 @@ export default fp<Config>(async (app, config) => {
         request.caller = caller
         return caller !== ''
       }
-      const found = findCaller(token)
+      const found = findCaller(token, request.raw.socket)
       return found instanceof Promise ? found.then(accept) : accept(found)
     }
   })
