@@ -2,7 +2,7 @@
  * `npm run bench -- around`: what a plant costs with each of the things that stand around a replica: TLS to the database, a
  * synchronous standby, tracing, PgBouncer and HAProxy as this repository ships them, and further replicas; in turns. Prints
  * the table of docs/capacity.md. PgBouncer and HAProxy need Docker, and are left out without it. Options: --seconds, --starts,
- * --connections (to each replica).
+ * --connections (to each replica; HAProxy takes 200 from one address).
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -32,6 +32,8 @@ import { ready } from './postgres.ts'
 import { migrate, ownProgram, startServer } from './server.ts'
 
 const warmUpSeconds = 3
+/** What each start does besides its load. */
+const secondsPerStart = 7
 /** How long a standby may take until it is synchronous, and a balancer until it has found its replica, in ms. */
 const limitMs = 60_000
 
@@ -42,6 +44,8 @@ interface Surroundings {
   readonly replicas?: number
   /** The database's URL, if it is not the server's own. */
   readonly databaseUrl?: string
+  /** Whether the sessions of the database have TLS. */
+  readonly hasTls?: boolean
   /** The settings of each replica. */
   readonly settings?: Record<string, string>
   /** Where the load goes, if not to the replicas themselves. */
@@ -55,6 +59,7 @@ interface Surroundings {
 /** µs of CPU for each plant, and how fast they were stored. */
 interface Figures {
   readonly plantsPerSecond: number
+  /** Of several replicas, the median of their medians, and the longest p99. */
   readonly p50Ms: number
   readonly p99Ms: number
   readonly serviceUs: number
@@ -89,11 +94,11 @@ if (![seconds, starts, connections].every((n) => n > 0))
 await withDirectory(async (directory, defer) => {
   const { primary, standby } = await startDatabase(directory, defer)
   const { databaseUrl } = primary
-  const hasDocker = (await tryExecute('docker', ['info'])) !== undefined
+  const hasDocker = !!(await tryExecute('docker', ['info', '--format={{.ServerVersion}}']))
   if (!hasDocker) say('PgBouncer and HAProxy are left out: there is no Docker')
   const kinds: Surroundings[] = [
     { name: 'nothing' },
-    { name: 'TLS to the database', databaseUrl: `${databaseUrl}?sslmode=require` },
+    { name: 'TLS to the database', hasTls: true, databaseUrl: `${databaseUrl}?sslmode=require` },
     { name: 'a synchronous standby', start: standby },
     await withTracing('tracing of 1 % of the requests', '0.01', defer),
     await withTracing('tracing of each request', '1', defer),
@@ -102,6 +107,8 @@ await withDirectory(async (directory, defer) => {
     { name: 'two replicas', replicas: 2 },
     { name: 'four replicas', replicas: 4 }
   ]
+  const minutes = Math.ceil((kinds.length * starts * (seconds + secondsPerStart)) / 60)
+  say(`about ${minutes} minutes and a GiB of disk`)
   const lines = kinds.map((kind) => ({ kind, rounds: [] as Figures[] }))
   for (let start = 0; start < starts; start++)
     for (const { kind, rounds } of start % 2 === 1 ? lines.toReversed() : lines) {
@@ -124,6 +131,7 @@ async function startDatabase(directory: string, defer: Defer) {
   await mkdir(own)
   const settings = { fsync: 'on', synchronous_commit: 'on', wal_keep_size: '8GB' }
   const first = await startPostgres({ directory: own, settings })
+  defer(first.stop)
   await query(first.url('postgres'), 'create database own')
   await migrate(ownProgram(), first.url('own'))
   await writeCertificate(join(own, 'cluster'))
@@ -138,7 +146,7 @@ async function startDatabase(directory: string, defer: Defer) {
       directory: copy,
       settings: {
         ...settings,
-        primary_conninfo: `${url}?application_name=standby`,
+        primary_conninfo: `${url}?application_name=standby&sslmode=disable`,
         synchronous_standby_names: ''
       }
     })
@@ -206,7 +214,7 @@ async function withPgBouncer(databaseUrl: string, directory: string, defer: Defe
     )
     .replace(/^listen_addr = .*$/m, 'listen_addr = 127.0.0.1')
     .replace(/^listen_port = .*$/m, `listen_port = ${own}`)
-    .replace(/^auth_type = .*$/m, 'auth_type = any')
+    .replace(/^auth_type = .*$/m, 'auth_type = any\nserver_tls_sslmode = disable')
   const config = join(directory, 'pgbouncer.ini')
   await writeFile(config, text)
   await chmod(config, 0o644)
@@ -253,9 +261,21 @@ async function withHaproxy(directory: string, defer: Defer): Promise<Surrounding
 /** Runs a container in this machine's network until the end of the benchmark. Returns its first process. */
 async function runContainer(defer: Defer, args: string[]): Promise<number> {
   const name = `plant-store-bench-${randomBytes(4).toString('hex')}`
-  await execute('docker', ['run', '--detach', `--name=${name}`, '--network=host', ...args])
   defer(() => execute('docker', ['rm', '--force', '--volumes', name]))
+  await execute('docker', ['run', '--detach', `--name=${name}`, '--network=host', ...args])
   return Number(await execute('docker', ['inspect', '--format={{.State.Pid}}', name]))
+}
+
+/** Throws unless all of the replicas' sessions have TLS, or none: PostgreSQL's clients take it unasked. */
+async function checkTls(url: string, hasTls: boolean): Promise<void> {
+  const [{ sessions, encrypted }] = await query(
+    url,
+    `select count(*)::int as sessions, count(*) filter (where ssl)::int as encrypted
+     from pg_stat_ssl join pg_stat_activity using (pid)
+     where datname = current_database() and pid <> pg_backend_pid()`
+  )
+  if (sessions === 0 || encrypted !== (hasTls ? sessions : 0))
+    throw new Error(`${encrypted} of ${sessions} sessions have TLS`)
 }
 
 /** Returns when a balancer has found its replica: until then it answers with 503 itself. */
@@ -287,6 +307,7 @@ async function measure(kind: Surroundings, primary: Primary, directory: string):
       Promise.all(servers.map(({ url }) => loadByWrk(kind.url ?? url, connections, time)))
     await loadAll(warmUpSeconds)
     await sleep(settleMs)
+    await checkTls(primary.databaseUrl, kind.hasTls === true)
     await query(primary.databaseUrl, 'truncate plants')
     await query(primary.databaseUrl, 'checkpoint')
     const sum = (parts: number[]) => parts.reduce((total, part) => total + part, 0)
@@ -331,12 +352,15 @@ async function report(databaseUrl: string, lines: { kind: Surroundings; rounds: 
   ])
   const method = `${describeStarts(starts)}, ${seconds} s each, ${connections} connections to each replica.`
   say(`\n${await describeMachine(databaseUrl)}. ${method}\n\n${table}\n`)
-  const apart = lines.flatMap(({ rounds }) => {
-    const totals = rounds.map(({ serviceUs, postgresUs }) => serviceUs + postgresUs)
-    return totals.map((total) => Math.abs(total / medianOf(totals) - 1))
-  })
+  const noise = (figure: keyof Figures) => {
+    const apart = lines.flatMap(({ rounds }) => {
+      const all = rounds.map((round) => round[figure])
+      return all.map((value) => Math.abs(value / medianOf(all) - 1))
+    })
+    return `${Math.ceil(100 * Math.max(...apart))} %`
+  }
   say(
-    `Starts differ from their median by at most ${Math.ceil(100 * Math.max(...apart))} % in the CPU of service and PostgreSQL.`
+    `Starts differ from their median by at most ${noise('plantsPerSecond')} in plants/s, ${noise('serviceUs')} in the CPU of the service and ${noise('postgresUs')} in that of PostgreSQL.`
   )
   const errors = lines.flatMap(({ rounds }) => rounds).reduce((sum, round) => sum + round.errors, 0)
   if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)

@@ -35,7 +35,10 @@ const clockTolerance = 10
 /** How many valid tokens are remembered. Each takes about 400 bytes. */
 const mostRemembered = 20_000
 
-/** What is known of a valid token: its caller, and until when it is valid, in ms since 1970. */
+/**
+ * What is known of a valid token: its caller, and until when it is accepted, in ms since 1970, with
+ * the tolerance of the clocks.
+ */
 interface Known {
   readonly caller: string
   readonly until: number
@@ -79,15 +82,17 @@ export function acceptJwt(
    */
   let remembered = new Map<string, Known>()
   /**
-   * The last valid token of each connection. Most requests have the token of the request before,
-   * and to compare the two takes a tenth of what the digest takes.
+   * The last remembered token that each connection has sent. On a connection of one caller, each
+   * request has the token of the one before, and to compare the two takes a tenth of what the
+   * digest takes. Where many callers share a connection, the time of the comparison could tell how
+   * much of a guessed token is right, but it differs by some ns, behind a network and a queue.
    */
-  let lastOf = new WeakMap<object, Known & { token: string }>()
+  let lastTokens = new WeakMap<object, Known & { token: string }>()
   // Forget all tokens, because the key of some may have been withdrawn. A token that is just being
   // verified is added to the former map, which nothing reads.
   const forget = () => {
     remembered = new Map()
-    lastOf = new WeakMap()
+    lastTokens = new WeakMap()
   }
   const load = () => fetchKeys(issuer, keysUrl)
   let findKey = keys?.value ?? followProvider(app, load, timeoutMs, forget)
@@ -111,12 +116,12 @@ export function acceptJwt(
     // A JWT has dots. A token of the list may have some, too.
     if (!token.includes('.')) return findListed(token)
     const now = Date.now()
-    const last = lastOf.get(connection)
+    const last = lastTokens.get(connection)
     if (last?.token === token && now < last.until) return last.caller
     const digest = hash('sha256', token)
     const known = remembered.get(digest)
     if (!known || now >= known.until) return findListed(token) ?? verify(token, digest)
-    lastOf.set(connection, { token, ...known })
+    lastTokens.set(connection, { token, ...known })
     return known.caller
   }
 }
