@@ -266,15 +266,17 @@ async function runContainer(defer: Defer, args: string[]): Promise<number> {
   return Number(await execute('docker', ['inspect', '--format={{.State.Pid}}', name]))
 }
 
-/** Throws unless all of the replicas' sessions have TLS, or none: PostgreSQL's clients take it unasked. */
-async function checkTls(url: string, hasTls: boolean): Promise<void> {
+/** Throws unless all sessions of the replicas that were started since then have TLS, or none: some clients take it unasked. */
+async function checkTls(url: string, since: Date, hasTls: boolean): Promise<void> {
   const [{ sessions, encrypted }] = await query(
     url,
     `select count(*)::int as sessions, count(*) filter (where ssl)::int as encrypted
      from pg_stat_ssl join pg_stat_activity using (pid)
-     where datname = current_database() and pid <> pg_backend_pid()`
+     where application_name = 'plant-store' and backend_start >= $1`,
+    [since]
   )
-  if (sessions === 0 || encrypted !== (hasTls ? sessions : 0))
+  // A pooler may have kept all of its sessions from an earlier start.
+  if (encrypted !== (hasTls ? sessions : 0) || (hasTls && sessions === 0))
     throw new Error(`${encrypted} of ${sessions} sessions have TLS`)
 }
 
@@ -294,6 +296,7 @@ async function measure(kind: Surroundings, primary: Primary, directory: string):
   const { replicas = 1, databaseUrl = primary.databaseUrl, settings = {} } = kind
   const started = await kind.start?.()
   const pid = started?.pid ?? kind.pid
+  const [{ now }] = await query(primary.databaseUrl, 'select now()')
   const servers = await Promise.all(
     Array.from({ length: replicas }, async (_, index) => {
       const own = join(directory, `replica${index}`)
@@ -307,7 +310,7 @@ async function measure(kind: Surroundings, primary: Primary, directory: string):
       Promise.all(servers.map(({ url }) => loadByWrk(kind.url ?? url, connections, time)))
     await loadAll(warmUpSeconds)
     await sleep(settleMs)
-    await checkTls(primary.databaseUrl, kind.hasTls === true)
+    await checkTls(primary.databaseUrl, now, kind.hasTls === true)
     await query(primary.databaseUrl, 'truncate plants')
     await query(primary.databaseUrl, 'checkpoint')
     const sum = (parts: number[]) => parts.reduce((total, part) => total + part, 0)
