@@ -12,20 +12,25 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { execute, tryExecute } from '../test/support/execute.ts'
+import { execute } from '../test/support/execute.ts'
 import { createCertificate } from '../test/support/postgres/certificates.ts'
+import { query, setServer } from '../test/support/postgres/database.ts'
 import { freePort, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
-import { query } from '../test/support/postgres/query.ts'
+import { hasLength, is, until } from '../test/support/until.ts'
 import { type Defer, withDirectory } from './directory.ts'
 import {
+  type Column,
   cpuUs,
   describeMachine,
   describeStarts,
   formatTable,
   loadByWrk,
   medianOf,
+  noiseOf,
+  say,
   settleMs,
-  summarize,
+  summarizeAll,
+  throwIfVoid,
   treeCpuUs
 } from './measure.ts'
 import { ready } from './postgres.ts'
@@ -34,8 +39,6 @@ import { migrate, ownProgram, startServer } from './server.ts'
 const warmUpSeconds = 3
 /** What each start does besides its load. */
 const secondsPerStart = 7
-/** How long a standby may take until it is synchronous, and a balancer until it has found its replica, in ms. */
-const limitMs = 60_000
 
 /** Something that stands around the replicas. */
 interface Surroundings {
@@ -68,7 +71,7 @@ interface Figures {
   readonly errors: number
 }
 
-const shown: [figure: keyof Figures, title: string, digits: number][] = [
+const shown: Column<Figures>[] = [
   ['plantsPerSecond', 'plants/s', 0],
   ['p50Ms', 'p50 ms', 1],
   ['p99Ms', 'p99 ms', 1],
@@ -94,7 +97,11 @@ if (![seconds, starts, connections].every((n) => n > 0))
 await withDirectory(async (directory, defer) => {
   const { primary, standby } = await startDatabase(directory, defer)
   const { databaseUrl } = primary
-  const hasDocker = !!(await tryExecute('docker', ['info', '--format={{.ServerVersion}}']))
+  // This fails without an engine, too.
+  const hasDocker = await execute('docker', ['version']).then(
+    () => true,
+    () => false
+  )
   if (!hasDocker) say('PgBouncer and HAProxy are left out: there is no Docker')
   const kinds: Surroundings[] = [
     { name: 'nothing' },
@@ -151,10 +158,11 @@ async function startDatabase(directory: string, defer: Defer) {
       }
     })
     defer(started.stop)
-    await set(url, 'synchronous_standby_names', 'standby')
-    await untilSynchronous(url)
+    await setServer(url, 'synchronous_standby_names', 'standby')
+    const state = `select from pg_stat_replication where sync_state = 'sync'`
+    await until('the standby is synchronous', () => query(url, state), hasLength(1))
     const stop = async () => {
-      await set(url, 'synchronous_standby_names', '')
+      await setServer(url, 'synchronous_standby_names', '')
       await started.stop()
     }
     return { pid: started.process.pid ?? 0, stop }
@@ -168,21 +176,6 @@ async function writeCertificate(cluster: string): Promise<void> {
   for (const [name, text] of Object.entries({ 'server.crt': cert, 'server.key': key })) {
     await writeFile(join(cluster, name), text, { mode: 0o600 })
     await execute('chown', ['--reference', cluster, join(cluster, name)])
-  }
-}
-
-async function set(url: string, name: string, value: string): Promise<void> {
-  await query(url, `alter system set ${name} = '${value}'`)
-  await query(url, 'select pg_reload_conf()')
-}
-
-async function untilSynchronous(url: string): Promise<void> {
-  const began = performance.now()
-  for (;;) {
-    const rows = await query(url, `select from pg_stat_replication where sync_state = 'sync'`)
-    if (rows.length > 0) return
-    if (performance.now() > began + limitMs) throw new Error('the standby did not connect')
-    await sleep(100)
   }
 }
 
@@ -282,13 +275,8 @@ async function checkTls(url: string, since: Date, hasTls: boolean): Promise<void
 
 /** Returns when a balancer has found its replica: until then it answers with 503 itself. */
 async function untilPassedOn(url: string): Promise<void> {
-  const began = performance.now()
-  for (;;) {
-    const { error } = (await (await fetch(url)).json()) as { error: number }
-    if (error === 405) return
-    if (performance.now() > began + limitMs) throw new Error('the balancer found no replica')
-    await sleep(100)
-  }
+  const readError = async () => ((await (await fetch(url)).json()) as { error: number }).error
+  await until('the balancer has found the replica', readError, is(405))
 }
 
 /** Starts the replicas of one kind, and loads them all at the same time. */
@@ -343,32 +331,14 @@ async function measure(kind: Surroundings, primary: Primary, directory: string):
 async function report(databaseUrl: string, lines: { kind: Surroundings; rounds: Figures[] }[]) {
   const table = formatTable([
     ['around the service', ...shown.map(([, title]) => title)],
-    ...lines.map(({ kind, rounds }) => [
-      kind.name,
-      ...shown.map(([figure, , digits]) =>
-        summarize(
-          rounds.map((round) => round[figure]),
-          digits
-        )
-      )
-    ])
+    ...lines.map(({ kind, rounds }) => [kind.name, ...summarizeAll(rounds, shown)])
   ])
   const method = `${describeStarts(starts)}, ${seconds} s each, ${connections} connections to each replica.`
   say(`\n${await describeMachine(databaseUrl)}. ${method}\n\n${table}\n`)
-  const noise = (figure: keyof Figures) => {
-    const apart = lines.flatMap(({ rounds }) => {
-      const all = rounds.map((round) => round[figure])
-      return all.map((value) => Math.abs(value / medianOf(all) - 1))
-    })
-    return `${Math.ceil(100 * Math.max(...apart))} %`
-  }
+  const noise = (figure: keyof Figures) =>
+    noiseOf(lines.map(({ rounds }) => rounds.map((round) => round[figure])))
   say(
     `Starts differ from their median by at most ${noise('plantsPerSecond')} in plants/s, ${noise('serviceUs')} in the CPU of the service and ${noise('postgresUs')} in that of PostgreSQL.`
   )
-  const errors = lines.flatMap(({ rounds }) => rounds).reduce((sum, round) => sum + round.errors, 0)
-  if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
-}
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`)
+  throwIfVoid(lines.flatMap(({ rounds }) => rounds))
 }

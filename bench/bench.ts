@@ -12,12 +12,14 @@ import { type Server, startPostgres } from '../test/support/postgres/embedded-po
 import { query } from '../test/support/postgres/query.ts'
 import { withDirectory } from './directory.ts'
 import {
+  type Column,
   describeMachine,
   describeStarts,
   type Figures,
   formatTable,
   measureInTurns,
-  summarize
+  summarize,
+  throwIfVoid
 } from './measure.ts'
 import {
   installPeers,
@@ -30,7 +32,7 @@ import {
 } from './server.ts'
 
 /** The figures that the tables show, with their digits. */
-const shown: [figure: keyof Figures, title: string, digits: number][] = [
+const shown: Column<Figures>[] = [
   ['plantsPerSecond', 'plants/s', 0],
   ['p50Ms', 'p50 ms', 1],
   ['p99Ms', 'p99 ms', 1],
@@ -112,8 +114,7 @@ async function run({ url }: Server, directory: string) {
   process.stdout.write(
     `\n${await describeMachine(url('postgres'))}. ${method}\n\n${tables.join('\n\n')}\n`
   )
-  const errors = taken.flat(2).reduce((sum, { errors }) => sum + errors, 0)
-  if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
+  throwIfVoid(taken.flat(2))
 }
 
 /** Builds a revision that git knows, with the packages of its own lockfile. */

@@ -16,14 +16,17 @@ import { freePort } from '../test/support/postgres/embedded-postgres.ts'
 import { query } from '../test/support/postgres/query.ts'
 import { type Defer, withDirectory } from './directory.ts'
 import {
+  type Column,
   cpuUs,
   describeMachine,
   describeStarts,
   formatTable,
   loadByWrk,
-  medianOf,
+  noiseOf,
+  say,
   settleMs,
-  summarize,
+  summarizeAll,
+  throwIfVoid,
   treeCpuUs
 } from './measure.ts'
 import { ready } from './postgres.ts'
@@ -60,7 +63,7 @@ interface Figures {
   readonly errors: number
 }
 
-const shown: [figure: keyof Figures, title: string, digits: number][] = [
+const shown: Column<Figures>[] = [
   ['coordinatorUs', 'coordinator µs', 1],
   ['workersUs', 'all workers µs', 1],
   ['busiestUs', 'busiest node µs', 1],
@@ -124,26 +127,17 @@ await withDirectory(async (directory, defer) => {
     ...lines.map(({ layout, rounds }) => [
       layout.workers === 0 ? 'one PostgreSQL' : `${layout.workers}`,
       layout.workers === 0 ? '' : layout.sessions,
-      ...shown.map(([figure, , digits]) =>
-        summarize(
-          rounds.map((round) => round[figure]),
-          digits
-        )
-      )
+      ...summarizeAll(rounds, shown)
     ])
   ])
   say(
     `\n${machine}; ${image}. ${shards} shards, ${connections} connections to each replica. ${describeStarts(starts)}, ${seconds} s each.\n\n${table}\n`
   )
-  const apart = lines.flatMap(({ rounds }) => {
-    const totals = rounds.map(({ coordinatorUs, workersUs }) => coordinatorUs + workersUs)
-    return totals.map((total) => Math.abs(total / medianOf(totals) - 1))
-  })
-  say(
-    `Starts differ from their median by at most ${Math.ceil(100 * Math.max(...apart))} % in the CPU of all nodes.`
+  const totals = lines.map(({ rounds }) =>
+    rounds.map(({ coordinatorUs, workersUs }) => coordinatorUs + workersUs)
   )
-  const errors = lines.flatMap(({ rounds }) => rounds).reduce((sum, round) => sum + round.errors, 0)
-  if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
+  say(`Starts differ from their median by at most ${noiseOf(totals)} in the CPU of all nodes.`)
+  throwIfVoid(lines.flatMap(({ rounds }) => rounds))
 })
 
 /** Starts the nodes and the replicas, loads all replicas at once, and removes the nodes. */
@@ -265,8 +259,4 @@ async function load(
 async function countPlants(url: string): Promise<number> {
   const [{ count }] = await query(url, 'select count(*)::int from plants')
   return count
-}
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`)
 }

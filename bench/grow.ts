@@ -9,14 +9,18 @@ import { parseArgs } from 'node:util'
 import { query } from '../test/support/postgres/query.ts'
 import { withDirectory } from './directory.ts'
 import {
+  type Column,
   cpuUs,
   describeMachine,
   describeStarts,
   formatTable,
   loadByWrk,
   medianOf,
+  noiseOf,
+  say,
   settleMs,
-  summarize,
+  summarizeAll,
+  throwIfVoid,
   treeCpuUs
 } from './measure.ts'
 import {
@@ -70,7 +74,7 @@ interface Figures {
 const exampleRates = [1_000, 20_000, 200_000, 2_000_000]
 const secondsOfYear = 365 * 86_400
 
-const shown: [figure: keyof Figures, title: string, digits: number][] = [
+const shown: Column<Figures>[] = [
   ['plantsPerSecond', 'plants/s', 0],
   ['p50Ms', 'p50 ms', 1],
   ['p99Ms', 'p99 ms', 1],
@@ -289,6 +293,7 @@ async function report(cluster: Cluster, variants: Variant[], lines: Line[]): Pro
   await fillTable(server.url('vacuumed'), 0, 'growing')
   const { before, after } = await measureVacuum(server.url('vacuumed'))
   await server.stop('SIGINT')
+  const noise = (figure: keyof Figures) => noiseOf(lines.map(({ rounds }) => all(rounds, figure)))
   const stack = Object.entries(variants[1]?.[1] ?? {}).map(([name, value]) => `${name}=${value}`)
   say(`
 ${machine}; ${cluster.place}. ${describeStarts(starts)}, ${seconds} s from a checkpoint on, ${connections} connections.
@@ -301,11 +306,8 @@ ${formatSpace(lines)}
 ${formatNeeds(lines)}
 
 The first vacuum of new rows writes ${before.toFixed(1)} bytes of WAL a row before the next checkpoint, ${after.toFixed(1)} after it.
-Starts differ from their median by at most ${noise(lines, 'plantsPerSecond')} in plants/s, ${noise(lines, 'serviceUs')} in the CPU of the service and ${noise(lines, 'postgresUs')} in that of PostgreSQL.`)
-  const errors = lines
-    .flatMap(({ rounds }) => all(rounds, 'errors'))
-    .reduce((sum, count) => sum + count, 0)
-  if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
+Starts differ from their median by at most ${noise('plantsPerSecond')} in plants/s, ${noise('serviceUs')} in the CPU of the service and ${noise('postgresUs')} in that of PostgreSQL.`)
+  throwIfVoid(lines.flatMap(({ rounds }) => rounds))
 }
 
 function formatCosts(lines: Line[]): string {
@@ -315,7 +317,7 @@ function formatCosts(lines: Line[]): string {
       table.rows.toLocaleString('en-US'),
       table.ids,
       variant,
-      ...shown.map(([figure, , digits]) => summarize(all(rounds, figure), digits))
+      ...summarizeAll(rounds, shown)
     ])
   ])
 }
@@ -383,16 +385,4 @@ function formatNeeds(lines: Line[]): string {
     'TB a year'
   ]
   return formatTable([titles, ...rows])
-}
-
-function noise(lines: Line[], figure: keyof Figures): string {
-  const apart = lines.flatMap(({ rounds }) => {
-    const median = medianOf(all(rounds, figure))
-    return all(rounds, figure).map((value) => Math.abs(value / median - 1))
-  })
-  return `${Math.ceil(100 * Math.max(...apart))} %`
-}
-
-function say(line: string): void {
-  process.stdout.write(`${line}\n`)
 }

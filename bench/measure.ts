@@ -199,6 +199,42 @@ export function summarize(values: (number | undefined)[], digits: number): strin
   })
 }
 
+/** A column of a table: the figure it shows, its title, and its digits after the point. */
+export type Column<F> = [figure: keyof F, title: string, digits: number]
+
+/** Returns the cells of a line: the median of each column's figure over the starts. */
+export function summarizeAll<F extends Record<keyof F, number>>(
+  rounds: F[],
+  columns: Column<F>[]
+): string[] {
+  return columns.map(([figure, , digits]) =>
+    summarize(
+      rounds.map((round) => round[figure]),
+      digits
+    )
+  )
+}
+
+/** Returns how far a value is from the median of its list at most, such as `12 %`. */
+export function noiseOf(lists: number[][]): string {
+  const apart = lists.flatMap((values) => {
+    const median = medianOf(values)
+    return values.map((value) => Math.abs(value / median - 1))
+  })
+  return `${Math.ceil(100 * Math.max(...apart))} %`
+}
+
+/** Throws if a request failed, or if a plant that was acknowledged was not stored. */
+export function throwIfVoid(rounds: Pick<Figures, 'errors'>[]): void {
+  const errors = rounds.reduce((sum, round) => sum + round.errors, 0)
+  if (errors > 0) throw new Error(`void: ${errors} requests failed or were lost`)
+}
+
+/** Writes a line to standard output. */
+export function say(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
 /** Returns today's date, the machine and the versions in one line; nothing of it names the machine or its paths. */
 export async function describeMachine(databaseUrl: string): Promise<string> {
   const [{ server_version }] = await query(databaseUrl, 'show server_version')
