@@ -6,13 +6,14 @@
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { chmod, cp, mkdir, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { execute } from '../test/support/execute.ts'
+import { haproxyConfig, haproxyContainer } from '../test/support/haproxy.ts'
 import { createCertificate } from '../test/support/postgres/certificates.ts'
 import { query, setServer } from '../test/support/postgres/database.ts'
 import { freePort, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
@@ -55,8 +56,8 @@ interface Surroundings {
   readonly url?: string
   /** The first process of what stands there; it gets a column of its own. */
   readonly pid?: number
-  /** Starts what must not run beside the others. Returns its first process, and what ends it. */
-  start?(): Promise<{ pid: number; stop(): Promise<void> }>
+  /** Starts what must not run beside the others. Returns what ends it, and its first process if it has one. */
+  start?(): Promise<{ pid?: number; stop(): Promise<void> }>
 }
 
 /** µs of CPU for each plant, and how fast they were stored. */
@@ -107,6 +108,8 @@ await withDirectory(async (directory, defer) => {
     { name: 'nothing' },
     { name: 'TLS to the database', hasTls: true, databaseUrl: `${databaseUrl}?sslmode=require` },
     { name: 'a synchronous standby', start: standby },
+    { name: 'a disk whose flush takes 2 ms more', start: () => slowFlush(databaseUrl, 2) },
+    { name: 'a disk whose flush takes 10 ms more', start: () => slowFlush(databaseUrl, 10) },
     await withTracing('tracing of 1 % of the requests', '0.01', defer),
     await withTracing('tracing of each request', '1', defer),
     ...(hasDocker ? [await withPgBouncer(databaseUrl, directory, defer)] : []),
@@ -179,6 +182,13 @@ async function writeCertificate(cluster: string): Promise<void> {
   }
 }
 
+/** Lets each flush of the WAL wait first: PostgreSQL's own delay, whatever else is active. */
+async function slowFlush(url: string, ms: number) {
+  await setServer(url, 'commit_siblings', '0')
+  await setServer(url, 'commit_delay', `${ms * 1_000}`)
+  return { stop: () => setServer(url, 'commit_delay', '0') }
+}
+
 /** Tracing of a part of the requests, by a collector in this process that drops what it gets. */
 async function withTracing(name: string, ratio: string, defer: Defer): Promise<Surroundings> {
   const collector = createServer((request, response) => {
@@ -222,32 +232,12 @@ async function withPgBouncer(databaseUrl: string, directory: string, defer: Defe
   return { name: 'PgBouncer', databaseUrl: url.href, pid }
 }
 
-/** HAProxy by docker-compose.yml's image and ops/haproxy, in front of one replica. */
+/** HAProxy as the stack has it, in front of one replica. */
 async function withHaproxy(directory: string, defer: Defer): Promise<Surroundings> {
-  const root = join(import.meta.dirname, '..')
-  const [own, metrics, replica] = [await freePort(), await freePort(), await freePort()]
-  const compose = readFileSync(join(root, 'docker-compose.yml'), 'utf8')
-  const image = process.env.HAPROXY_IMAGE || /(haproxy:[\w.-]+)/.exec(compose)?.[1] || ''
-  const text = readFileSync(join(root, 'ops/haproxy/haproxy.cfg'), 'utf8')
-    .replace(/ {2}server-template api .*\n/, `  server api1 127.0.0.1:${replica} check\n`)
-    .replace(' resolvers containers resolve-prefer ipv4 init-addr none', '')
-  const config = join(directory, 'haproxy.cfg')
-  await writeFile(config, text)
-  await cp(join(root, 'ops/haproxy/errors'), join(directory, 'errors'), { recursive: true })
-  const variables = {
-    HAPROXY_BIND: `127.0.0.1:${own}`,
-    HAPROXY_METRICS_BIND: `127.0.0.1:${metrics}`,
-    HAPROXY_SERVER_MAXCONN: '1000',
-    HAPROXY_ERRORS: '/config/errors'
-  }
-  const pid = await runContainer(defer, [
-    '--user=0',
-    ...Object.entries(variables).map(([name, value]) => `--env=${name}=${value}`),
-    `--volume=${directory}:/config:ro`,
-    image,
-    ...['haproxy', '-db', '-f', '/config/haproxy.cfg']
-  ])
-  const url = `http://127.0.0.1:${own}/plants`
+  const [port, metricsPort, replica] = [await freePort(), await freePort(), await freePort()]
+  await writeFile(join(directory, 'haproxy.cfg'), haproxyConfig([replica]))
+  const pid = await runContainer(defer, haproxyContainer({ directory, port, metricsPort }))
+  const url = `http://127.0.0.1:${port}/plants`
   return { name: 'HAProxy', settings: { PORT: `${replica}` }, url, pid }
 }
 

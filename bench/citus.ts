@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- citus`: the CPU that a plant costs on one PostgreSQL, and on a table that Citus spreads over workers, by
- * replicas at the coordinator and by one at each worker. All nodes share this machine, so the CPU counts and not the rate.
- * Prints the table of docs/capacity.md. Options: --workers 1,2,4, --shards, --seconds, --starts, --connections. CITUS_IMAGE
- * names the image; by default the one of deploy/citus.
+ * a replica at the coordinator and by one at each worker. All nodes share this machine, so the CPU counts and not the rate.
+ * Prints the table of docs/capacity.md. Options: --workers 1,2,4, --shards 1,2 (for each worker), --seconds, --starts,
+ * --connections. CITUS_IMAGE names the image; by default the one of deploy/citus.
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -46,9 +46,10 @@ interface Node {
   readonly pid: number
 }
 
-/** Workers, and where the replicas have their sessions. */
+/** Workers, the shards of each, and where the replicas have their sessions. */
 interface Layout {
   readonly workers: number
+  readonly shards: number
   readonly sessions: 'coordinator' | 'workers'
 }
 
@@ -75,18 +76,19 @@ const { values } = parseArgs({
   args: process.argv.slice(3),
   options: {
     workers: { type: 'string', default: '1,2,4' },
-    shards: { type: 'string', default: '4' },
+    shards: { type: 'string', default: '1,2' },
     seconds: { type: 'string', default: '20' },
     starts: { type: 'string', default: '3' },
     connections: { type: 'string', default: '1024' }
   }
 })
 const counts = values.workers.split(',').map(Number)
-const numbers = [values.shards, values.seconds, values.starts, values.connections].map(Number)
-const [shards, seconds, starts, connections] = numbers as [number, number, number, number]
-if (![...numbers, ...counts].every((n) => n > 0))
+const shardCounts = values.shards.split(',').map(Number)
+const numbers = [values.seconds, values.starts, values.connections].map(Number)
+const [seconds, starts, connections] = numbers as [number, number, number]
+if (![...numbers, ...counts, ...shardCounts].every((n) => n > 0))
   throw new Error(
-    'usage: npm run bench -- citus [--workers 1,2,4] [--shards N] [--seconds N] [--starts N] [--connections N]'
+    'usage: npm run bench -- citus [--workers 1,2,4] [--shards 1,2] [--seconds N] [--starts N] [--connections N]'
   )
 
 const stack = parse(
@@ -102,11 +104,13 @@ const docker = (...args: string[]) => execute('docker', args)
 
 await withDirectory(async (directory, defer) => {
   const layouts: Layout[] = [
-    { workers: 0, sessions: 'coordinator' },
-    ...counts.flatMap((workers): Layout[] => [
-      { workers, sessions: 'coordinator' },
-      { workers, sessions: 'workers' }
-    ])
+    { workers: 0, shards: 0, sessions: 'coordinator' },
+    ...shardCounts.flatMap((shards) =>
+      counts.flatMap((workers): Layout[] => [
+        { workers, shards, sessions: 'coordinator' },
+        { workers, shards, sessions: 'workers' }
+      ])
+    )
   ]
   const minutes = Math.ceil((starts * layouts.length * (seconds + secondsPerStart)) / 60)
   say(`about ${minutes} minutes and a GiB of disk`)
@@ -119,19 +123,20 @@ await withDirectory(async (directory, defer) => {
       rounds.push(figures)
       const { coordinatorUs, workersUs } = figures
       say(
-        `${layout.workers} workers, sessions at the ${layout.sessions}, start ${start + 1}: ${coordinatorUs.toFixed(1)} + ${workersUs.toFixed(1)} µs`
+        `${layout.workers} workers, ${layout.shards} shards each, sessions at the ${layout.sessions}, start ${start + 1}: ${coordinatorUs.toFixed(1)} + ${workersUs.toFixed(1)} µs`
       )
     }
   const table = formatTable([
-    ['workers', 'sessions at', ...shown.map(([, title]) => title)],
+    ['workers', 'shards each', 'sessions at', ...shown.map(([, title]) => title)],
     ...lines.map(({ layout, rounds }) => [
       layout.workers === 0 ? 'one PostgreSQL' : `${layout.workers}`,
+      layout.workers === 0 ? '' : `${layout.shards}`,
       layout.workers === 0 ? '' : layout.sessions,
       ...summarizeAll(rounds, shown)
     ])
   ])
   say(
-    `\n${machine}; ${image}. ${shards} shards, ${connections} connections to each replica. ${describeStarts(starts)}, ${seconds} s each.\n\n${table}\n`
+    `\n${machine}; ${image}. ${connections} connections to each replica. ${describeStarts(starts)}, ${seconds} s each.\n\n${table}\n`
   )
   const totals = lines.map(({ rounds }) =>
     rounds.map(({ coordinatorUs, workersUs }) => coordinatorUs + workersUs)
@@ -141,7 +146,7 @@ await withDirectory(async (directory, defer) => {
 })
 
 /** Starts the nodes and the replicas, loads all replicas at once, and removes the nodes. */
-async function measure({ workers, sessions }: Layout, directory: string, defer: Defer) {
+async function measure({ workers, shards, sessions }: Layout, directory: string, defer: Defer) {
   const network = `plant-store-bench-${randomBytes(4).toString('hex')}`
   const containers: string[] = []
   const remove = async () => {
@@ -157,7 +162,7 @@ async function measure({ workers, sessions }: Layout, directory: string, defer: 
     ]
     const nodes = await Promise.all(names.map((name) => startNode(name, network, containers)))
     const [coordinator, ...others] = nodes as [Node, ...Node[]]
-    await distribute(coordinator, others)
+    await distribute(coordinator, others, shards)
     const entries = sessions === 'workers' ? others : [coordinator]
     const figures = await load(coordinator, others, entries, directory)
     return { figures, described: await describeMachine(coordinator.url) }
@@ -194,7 +199,7 @@ async function startNode(name: string, network: string, containers: string[]): P
 }
 
 /** Makes the service's table, and spreads it if there are workers. */
-async function distribute(coordinator: Node, workers: Node[]): Promise<void> {
+async function distribute(coordinator: Node, workers: Node[], shards: number): Promise<void> {
   await migrate(ownProgram(), coordinator.url)
   if (workers.length === 0) return
   await query(coordinator.url, `select citus_set_coordinator_host('${coordinator.name}')`)
@@ -202,7 +207,7 @@ async function distribute(coordinator: Node, workers: Node[]): Promise<void> {
     await query(coordinator.url, `select citus_add_node('${name}', 5432)`)
   await query(
     coordinator.url,
-    `select create_distributed_table('plants', 'id', shard_count => ${shards})`
+    `select create_distributed_table('plants', 'id', shard_count => ${shards * workers.length})`
   )
 }
 

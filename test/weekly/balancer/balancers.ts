@@ -6,6 +6,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { haproxyConfig, haproxyContainer } from '../../support/haproxy.ts'
 import { createCertificate } from '../../support/postgres/certificates.ts'
 import { freePort } from '../../support/postgres/embedded-postgres.ts'
 import { root } from '../../support/process.ts'
@@ -68,40 +69,14 @@ async function startProgram(
   return { ...place, url }
 }
 
-const haproxyImage = process.env.HAPROXY_IMAGE || 'haproxy:3.2.26-trixie'
-
-/** HAProxy, from its image, names the servers where the configuration finds them by DNS; the rest is as it is shipped. */
-async function startHaproxy(t: Test, ports: number[]): Promise<Balancer> {
-  const servers = ports
-    .map((port, index) => `  server api${index + 1} 127.0.0.1:${port} check`)
-    .join('\n')
-  const config = read('haproxy/haproxy.cfg')
-    .replace(/ {2}server-template api .*\n/, `${servers}\n`)
-    .replace(' resolvers containers resolve-prefer ipv4 init-addr none', '')
-  return startProgram(t, 'docker', ({ directory, port, otherPort }) => {
-    const variables = {
-      HAPROXY_BIND: `127.0.0.1:${port}`,
-      HAPROXY_METRICS_BIND: `127.0.0.1:${otherPort}`,
-      HAPROXY_SERVER_MAXCONN: '1000',
-      HAPROXY_ERRORS: '/errors'
-    }
-    return {
-      files: { config },
-      args: [
-        ...['run', '--rm', `--name=${container({ port })}`, '--network=host', '--user=0'],
-        `--volume=${join(root, 'ops/haproxy/errors')}:/errors:ro`,
-        ...Object.entries(variables).map(([name, value]) => `--env=${name}=${value}`),
-        ...[
-          `--volume=${directory}:/config:ro`,
-          haproxyImage,
-          'haproxy',
-          '-db',
-          '-f',
-          '/config/config'
-        ]
-      ]
-    }
-  })
+function startHaproxy(t: Test, ports: number[]): Promise<Balancer> {
+  return startProgram(t, 'docker', ({ directory, port, otherPort }) => ({
+    files: { 'haproxy.cfg': haproxyConfig(ports) },
+    args: [
+      ...['run', '--rm', '--network=host', `--name=${container({ port })}`],
+      ...haproxyContainer({ directory, port, metricsPort: otherPort })
+    ]
+  }))
 }
 
 const { key, cert, ca } = (() => {
