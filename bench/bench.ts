@@ -3,7 +3,7 @@
  * pgbench, each alone and in turns on one PostgreSQL. Prints the tables of docs/performance.md.
  * `npm run bench -- compare REVISION`: the service, and twice another revision of it: what differs
  * between these two is the noise of the machine. Options: --starts, --seconds, --connections 1,64.
- * `profile`, `grow`, `around` and `citus` are other benchmarks, in files of these names.
+ * `profile`, `grow`, `around`, `citus` and `waiting` are other benchmarks, in files of these names.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
