@@ -2,7 +2,7 @@
  * `npm run bench -- grow`: what a plant costs when the table has millions of rows, with ids that grow and with random ids,
  * with PostgreSQL's defaults and with the stack's settings, in turns. Prints the tables of docs/capacity.md. Options:
  * --rows 0,1e6,1e7,5e7, --ids growing,random, --seconds, --starts, --connections; --docker gives PostgreSQL the limits of the
- * stack; each --also name=value,name=value tries other settings beside both.
+ * stack; each --also name=value,name=value tries the stack's settings with other values.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -114,7 +114,7 @@ if (
 
 await withDirectory(async (directory, defer) => {
   const cluster = values.docker ? await containerCluster(defer) : embeddedCluster(directory, defer)
-  const variants = await chooseVariants(cluster)
+  const variants = chooseVariants()
   await announce(cluster)
   const measured: Line[] = []
   for (const rows of sizes)
@@ -142,24 +142,17 @@ await withDirectory(async (directory, defer) => {
 
 type Variant = [name: string, settings: Settings]
 
-/** Returns the defaults and the stack's settings, with a compression of the WAL that this PostgreSQL has. */
-async function chooseVariants(cluster: Cluster): Promise<Variant[]> {
+/** Returns PostgreSQL's defaults, the stack's settings, and these with each change that was asked for. */
+function chooseVariants(): Variant[] {
   const { settings } = readStack()
-  const server = await cluster.start({})
-  const sql = `select enumvals from pg_settings where name = 'wal_compression'`
-  const [{ enumvals }] = await query(server.url('postgres'), sql)
-  await server.stop('SIGINT')
-  const asked = settings.wal_compression
-  if (asked !== undefined && !enumvals.includes(asked)) {
-    say(`this PostgreSQL has no ${asked}: wal_compression is pglz`)
-    settings.wal_compression = 'pglz'
-  }
+  const changes = values.also.map((text) => text.split(',').map((pair) => pair.split('=')))
   return [
     ['defaults', {}],
     ['stack', settings],
-    ...values.also.map(
-      (text): Variant => [text, Object.fromEntries(text.split(',').map((pair) => pair.split('=')))]
-    )
+    ...changes.map((pairs): Variant => {
+      const name = pairs.map((pair) => pair.join('=')).join(', ')
+      return [`stack, ${name}`, { ...settings, ...Object.fromEntries(pairs) }]
+    })
   ]
 }
 

@@ -51,7 +51,7 @@ const shown: Column<Figures>[] = [
 const { values } = parseArgs({
   args: process.argv.slice(3),
   options: {
-    creates: { type: 'string', default: '4000' },
+    creates: { type: 'string', default: '10000' },
     sizes: { type: 'string', default: '16,1000,8000' },
     starts: { type: 'string', default: '3' }
   }

@@ -50,13 +50,13 @@ t.test('the example with an average, a peak and losses', async (t) => {
       tableBytes: costs.tableBytes + moreBytes
     }
     const [usual, most] = [average, peak].map((rate) => sizeFor({ peak: rate, plants }, longer))
-    const walSize = (2 * 900 * (most?.wal ?? 0)) / 1e6
+    const walBytes = 2 * 900 * (most?.wal ?? 0) * 1e6
     return {
       replicas: (most?.replicas ?? 0) + losses,
       wal: most?.wal.toFixed(1),
       usualWal: usual?.wal.toFixed(1),
-      walSize: Math.ceil(walSize * 1e3),
-      disk: Math.ceil(((most?.disk ?? 0) + walSize) * 1.25)
+      walSize: Math.ceil(walBytes / 2 ** 30),
+      disk: Math.ceil(((most?.disk ?? 0) + walBytes / 1e12) * 1.25)
     }
   })
   const lines: [string, (need: (typeof needs)[number]) => string][] = [
