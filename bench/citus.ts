@@ -1,8 +1,9 @@
 /**
- * `npm run bench -- citus`: the CPU that a plant costs on one PostgreSQL, and on a table that Citus spreads over workers, by
- * a replica at the coordinator and by one at each worker. All nodes share this machine, so the CPU counts and not the rate.
- * Prints the table of docs/capacity.md. Options: --workers 1,2,4, --shards 1,2 (for each worker), --seconds, --starts,
- * --connections. CITUS_IMAGE names the image; by default the one of deploy/citus.
+ * `npm run bench -- citus`: the CPU that a plant costs on one PostgreSQL, and on a table that Citus spreads over workers. There
+ * are as many replicas as workers, with their sessions at the coordinator or each at another worker; one PostgreSQL is loaded
+ * by as many. All nodes share this machine, so the CPU counts and not the rate. Prints the table of docs/capacity.md. Options:
+ * --workers 1,2,4, --shards 1,2 (for each worker), --seconds, --starts, --connections. CITUS_IMAGE names the image; by default
+ * the one of deploy/citus.
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -46,8 +47,9 @@ interface Node {
   readonly pid: number
 }
 
-/** Workers, the shards of each, and where the replicas have their sessions. */
+/** Workers, the shards of each, how many replicas there are, and where they have their sessions. */
 interface Layout {
+  readonly replicas: number
   readonly workers: number
   readonly shards: number
   readonly sessions: 'coordinator' | 'workers'
@@ -104,11 +106,18 @@ const docker = (...args: string[]) => execute('docker', args)
 
 await withDirectory(async (directory, defer) => {
   const layouts: Layout[] = [
-    { workers: 0, shards: 0, sessions: 'coordinator' },
+    ...counts.map(
+      (replicas): Layout => ({
+        replicas,
+        workers: 0,
+        shards: 0,
+        sessions: 'coordinator'
+      })
+    ),
     ...shardCounts.flatMap((shards) =>
       counts.flatMap((workers): Layout[] => [
-        { workers, shards, sessions: 'coordinator' },
-        { workers, shards, sessions: 'workers' }
+        { replicas: workers, workers, shards, sessions: 'coordinator' },
+        { replicas: workers, workers, shards, sessions: 'workers' }
       ])
     )
   ]
@@ -123,12 +132,13 @@ await withDirectory(async (directory, defer) => {
       rounds.push(figures)
       const { coordinatorUs, workersUs } = figures
       say(
-        `${layout.workers} workers, ${layout.shards} shards each, sessions at the ${layout.sessions}, start ${start + 1}: ${coordinatorUs.toFixed(1)} + ${workersUs.toFixed(1)} µs`
+        `${layout.replicas} replicas, ${layout.workers} workers, ${layout.shards} shards each, sessions at the ${layout.sessions}, start ${start + 1}: ${coordinatorUs.toFixed(1)} + ${workersUs.toFixed(1)} µs`
       )
     }
   const table = formatTable([
-    ['workers', 'shards each', 'sessions at', ...shown.map(([, title]) => title)],
+    ['replicas', 'workers', 'shards each', 'sessions at', ...shown.map(([, title]) => title)],
     ...lines.map(({ layout, rounds }) => [
+      `${layout.replicas}`,
       layout.workers === 0 ? 'one PostgreSQL' : `${layout.workers}`,
       layout.workers === 0 ? '' : `${layout.shards}`,
       layout.workers === 0 ? '' : layout.sessions,
@@ -146,7 +156,8 @@ await withDirectory(async (directory, defer) => {
 })
 
 /** Starts the nodes and the replicas, loads all replicas at once, and removes the nodes. */
-async function measure({ workers, shards, sessions }: Layout, directory: string, defer: Defer) {
+async function measure(layout: Layout, directory: string, defer: Defer) {
+  const { replicas, workers, shards, sessions } = layout
   const network = `plant-store-bench-${randomBytes(4).toString('hex')}`
   const containers: string[] = []
   const remove = async () => {
@@ -163,7 +174,8 @@ async function measure({ workers, shards, sessions }: Layout, directory: string,
     const nodes = await Promise.all(names.map((name) => startNode(name, network, containers)))
     const [coordinator, ...others] = nodes as [Node, ...Node[]]
     await distribute(coordinator, others, shards)
-    const entries = sessions === 'workers' ? others : [coordinator]
+    const entries =
+      sessions === 'workers' ? others : Array.from({ length: replicas }, () => coordinator)
     const figures = await load(coordinator, others, entries, directory)
     return { figures, described: await describeMachine(coordinator.url) }
   } finally {
@@ -219,8 +231,8 @@ async function load(
   directory: string
 ): Promise<Figures> {
   const servers = await Promise.all(
-    entries.map(async ({ name, url }) => {
-      const own = join(directory, name)
+    entries.map(async ({ url }, index) => {
+      const own = join(directory, `replica${index}`)
       await mkdir(own, { recursive: true })
       return startServer(ownProgram(), url, own, patience)
     })

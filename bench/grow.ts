@@ -106,7 +106,8 @@ const kinds = values.ids.split(',') as Ids[]
 if (
   ![seconds, starts, connections].every((n) => n > 0) ||
   !sizes.every((n) => Number.isInteger(n) && n >= 0 && n <= 60e6) ||
-  !kinds.every((ids) => ['growing', 'random'].includes(ids))
+  !kinds.every((ids) => ['growing', 'random'].includes(ids)) ||
+  !values.also.every((text) => /^\w+=[^,=]+(,\w+=[^,=]+)*$/.test(text))
 )
   throw new Error(
     'usage: npm run bench -- grow [--rows 0,1e6] [--ids growing,random] [--seconds N] [--starts N] [--connections N] [--docker] [--also NAME=VALUE,NAME=VALUE]'
@@ -116,6 +117,11 @@ await withDirectory(async (directory, defer) => {
   const cluster = values.docker ? await containerCluster(defer) : embeddedCluster(directory, defer)
   const variants = chooseVariants()
   await announce(cluster)
+  // A setting that PostgreSQL refuses should fail here, and not when a table is filled.
+  for (const [, settings] of variants) {
+    const server = await cluster.start(settings)
+    await server.stop('SIGINT')
+  }
   const measured: Line[] = []
   for (const rows of sizes)
     for (const ids of kinds) {

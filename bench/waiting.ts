@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- waiting`: how much memory of a replica an idle connection takes, and how much a create that waits for the
  * database, by its size. Each create has a connection of its own. Prints the table of docs/capacity.md. Options: --creates,
- * --sizes (bytes of name and tag), --starts.
+ * --sizes (bytes of name and tag), --starts. It reads /proc, so it needs Linux.
  */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -9,7 +9,9 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
-import { startPostgres } from '../test/support/postgres/embedded-postgres.ts'
+import { parseMetrics } from '../test/support/metrics-page.ts'
+import { freePort, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
+import { is, until } from '../test/support/until.ts'
 import { withDirectory } from './directory.ts'
 import {
   type Column,
@@ -24,11 +26,13 @@ import {
 } from './measure.ts'
 import { migrate, ownProgram, startServer, token } from './server.ts'
 
+/** What each start takes, in seconds. */
+const secondsPerStart = 20
 /** The load before the memory is read, with that many connections: V8's heap has its size. */
 const [warmUpConnections, warmUpSeconds] = [64, 4]
 /** How many connections are opened at a time: fewer than wait for the process to accept them. */
 const atOnce = 100
-/** How long the process may be idle before its memory is read, in ms: it collects garbage. */
+/** How long the process is idle before its memory is read, in ms: it collects garbage. */
 const idleMs = 2_000
 
 /** Memory that the process has in RAM. */
@@ -66,6 +70,9 @@ await withDirectory(async (directory, defer) => {
   defer(postgres.stop)
   const databaseUrl = postgres.url('postgres')
   await migrate(ownProgram(), databaseUrl)
+  say(
+    `about ${Math.ceil((starts * sizes.length * secondsPerStart) / 60)} minutes and a GiB of disk`
+  )
   const lines = sizes.map((size) => ({ size, rounds: [] as Figures[] }))
   for (let start = 0; start < starts; start++)
     for (const { size, rounds } of lines) {
@@ -86,12 +93,24 @@ await withDirectory(async (directory, defer) => {
 
 /** Lets creates of one size wait for a lock of the table, and then lets them be stored. */
 async function measure(size: number, databaseUrl: string, directory: string): Promise<Figures> {
+  const metricsPort = await freePort()
   const server = await startServer(ownProgram(), databaseUrl, directory, {
+    METRICS_PORT: `${metricsPort}`,
     MAX_CONNECTIONS: `${creates + warmUpConnections}`,
     // All creates are one caller's, and a long one counts as several.
     WRITE_QUEUE_ROWS: '1000000',
     WRITE_DEADLINE_MS: '120000'
   })
+  /** Returns the memory once a metric has this value, and the process has been idle. */
+  const readMemory = async (metric: string, value: number) => {
+    const read = async () => {
+      const page = await fetch(`http://127.0.0.1:${metricsPort}/metrics`)
+      return parseMetrics(await page.text()).value(`plant_store_${metric}`)
+    }
+    await until(`${metric} is ${value}`, read, is(value))
+    await sleep(idleMs)
+    return residentKb(server.pid)
+  }
   const blocker = new pg.Client(databaseUrl)
   const sockets: Socket[] = []
   try {
@@ -99,38 +118,45 @@ async function measure(size: number, databaseUrl: string, directory: string): Pr
     await blocker.connect()
     await blocker.query('truncate plants')
     await blocker.query('begin; lock table plants')
-    await sleep(idleMs)
-    const started = residentKb(server.pid)
-    const { hostname, port } = new URL(server.url)
-    while (sockets.length < creates) {
-      const opened = Array.from({ length: Math.min(atOnce, creates - sockets.length) }, () =>
-        connect(Number(port), hostname)
-      )
-      await Promise.all(opened.map((socket) => once(socket, 'connect')))
-      sockets.push(...opened)
-    }
-    await sleep(idleMs)
-    const connected = residentKb(server.pid)
-    const answers = sockets.map(async (socket, index) => {
-      socket.setEncoding('utf8').write(toRequest(index, size))
-      const [text] = await once(socket, 'data')
-      return text.startsWith('HTTP/1.1 200 ')
-    })
-    await sleep(idleMs)
-    const waiting = residentKb(server.pid)
+    const started = await readMemory('http_connections', 0)
+    await openSockets(server.url, sockets)
+    const connected = await readMemory('http_connections', creates)
+    const responses = sockets.map((socket, index) => send(socket, toRequest(index, size)))
+    const waiting = await readMemory('queue_rows', creates)
     await blocker.query('rollback')
-    const results = await Promise.all(answers)
+    const texts = await Promise.all(responses)
     return {
       startMb: started / 1e3,
       connectionKb: (connected - started) / creates,
       createKb: (waiting - connected) / creates,
-      errors: results.filter((isStored) => !isStored).length
+      errors: texts.filter((text) => !text.startsWith('HTTP/1.1 200 ')).length
     }
   } finally {
     for (const socket of sockets) socket.destroy()
     await blocker.end()
     await server.stop()
   }
+}
+
+/** Opens one connection for each create, and adds each to the sockets before it is open. */
+async function openSockets(url: string, sockets: Socket[]): Promise<void> {
+  const { hostname, port } = new URL(url)
+  while (sockets.length < creates) {
+    const opened = Array.from({ length: Math.min(atOnce, creates - sockets.length) }, () =>
+      connect(Number(port), hostname)
+    )
+    sockets.push(...opened)
+    await Promise.all(opened.map((socket) => once(socket, 'connect')))
+  }
+}
+
+/** Sends a request. Resolves with the first piece of the response, or with nothing if the connection ends before. */
+function send(socket: Socket, request: string): Promise<string> {
+  return new Promise((resolve) => {
+    socket.setEncoding('utf8').on('data', resolve)
+    socket.on('error', () => {}).on('close', () => resolve(''))
+    socket.write(request)
+  })
 }
 
 function toRequest(id: number, size: number): string {
