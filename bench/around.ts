@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- around`: what a plant costs with each of the things that stand around a replica: TLS to the database, a
- * synchronous standby, tracing, PgBouncer and HAProxy as this repository ships them, and further replicas; in turns. Prints
- * the table of docs/capacity.md. PgBouncer and HAProxy need Docker, and are left out without it. Options: --seconds, --starts,
+ * synchronous standby, slow flushes, tracing, PgBouncer and HAProxy as this repository ships them, and further replicas; in
+ * turns. Prints the table of docs/capacity.md. PgBouncer and HAProxy need Docker, and are left out without it. Options: --seconds, --starts,
  * --connections (to each replica; HAProxy takes 200 from one address).
  */
 import { randomBytes } from 'node:crypto'
@@ -108,8 +108,8 @@ await withDirectory(async (directory, defer) => {
     { name: 'nothing' },
     { name: 'TLS to the database', hasTls: true, databaseUrl: `${databaseUrl}?sslmode=require` },
     { name: 'a synchronous standby', start: standby },
-    { name: 'a disk whose flush takes 2 ms more', start: () => slowFlush(databaseUrl, 2) },
-    { name: 'a disk whose flush takes 10 ms more', start: () => slowFlush(databaseUrl, 10) },
+    { name: 'flushes that wait for 2 ms', start: () => slowFlush(databaseUrl, 2) },
+    { name: 'flushes that wait for 10 ms', start: () => slowFlush(databaseUrl, 10) },
     await withTracing('tracing of 1 % of the requests', '0.01', defer),
     await withTracing('tracing of each request', '1', defer),
     ...(hasDocker ? [await withPgBouncer(databaseUrl, directory, defer)] : []),
@@ -182,7 +182,10 @@ async function writeCertificate(cluster: string): Promise<void> {
   }
 }
 
-/** Lets each flush of the WAL wait first: PostgreSQL's own delay, whatever else is active. */
+/**
+ * Lets each flush of the WAL wait first: PostgreSQL's own delay, whatever else is active. Commits that come meanwhile share the
+ * flush. On a disk that is as slow they would wait for the next one, so it costs them at least what this shows.
+ */
 async function slowFlush(url: string, ms: number) {
   await setServer(url, 'commit_siblings', '0')
   await setServer(url, 'commit_delay', `${ms * 1_000}`)
