@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- around`: what a plant costs with each of the things that stand around a replica: TLS to the database, a
  * synchronous standby, slow flushes, tracing, PgBouncer and HAProxy as this repository ships them, and further replicas; in
- * turns. Prints the table of docs/capacity.md. PgBouncer and HAProxy need Docker, and are left out without it. Options: --seconds, --starts,
- * --connections (to each replica; HAProxy takes 200 from one address).
+ * turns. Prints the table of docs/capacity.md. PgBouncer and HAProxy need Docker, and are left out without it. Options:
+ * --seconds, --starts, --connections (to each replica; HAProxy takes 200 from one address).
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -25,6 +25,7 @@ import {
   describeMachine,
   describeStarts,
   formatTable,
+  inTurns,
   loadByWrk,
   medianOf,
   noiseOf,
@@ -120,13 +121,12 @@ await withDirectory(async (directory, defer) => {
   const minutes = Math.ceil((kinds.length * starts * (seconds + secondsPerStart)) / 60)
   say(`about ${minutes} minutes and a GiB of disk`)
   const lines = kinds.map((kind) => ({ kind, rounds: [] as Figures[] }))
-  for (let start = 0; start < starts; start++)
-    for (const { kind, rounds } of start % 2 === 1 ? lines.toReversed() : lines) {
-      const figures = await measure(kind, primary, directory)
-      rounds.push(figures)
-      const [service, postgres] = [figures.serviceUs.toFixed(1), figures.postgresUs.toFixed(1)]
-      say(`start ${start + 1} of ${starts}, ${kind.name}: ${service} + ${postgres} µs`)
-    }
+  for (const [{ kind, rounds }, start] of inTurns(lines, starts)) {
+    const figures = await measure(kind, primary, directory)
+    rounds.push(figures)
+    const [service, postgres] = [figures.serviceUs.toFixed(1), figures.postgresUs.toFixed(1)]
+    say(`start ${start} of ${starts}, ${kind.name}: ${service} + ${postgres} µs`)
+  }
   await report(databaseUrl, lines)
 })
 

@@ -22,6 +22,7 @@ import {
   describeMachine,
   describeStarts,
   formatTable,
+  inTurns,
   loadByWrk,
   noiseOf,
   say,
@@ -125,16 +126,15 @@ await withDirectory(async (directory, defer) => {
   say(`about ${minutes} minutes and a GiB of disk`)
   const lines = layouts.map((layout) => ({ layout, rounds: [] as Figures[] }))
   let machine = ''
-  for (let start = 0; start < starts; start++)
-    for (const { layout, rounds } of start % 2 === 1 ? lines.toReversed() : lines) {
-      const { figures, described } = await measure(layout, directory, defer)
-      machine ||= described
-      rounds.push(figures)
-      const { coordinatorUs, workersUs } = figures
-      say(
-        `${layout.replicas} replicas, ${layout.workers} workers, ${layout.shards} shards each, sessions at the ${layout.sessions}, start ${start + 1}: ${coordinatorUs.toFixed(1)} + ${workersUs.toFixed(1)} µs`
-      )
-    }
+  for (const [{ layout, rounds }, start] of inTurns(lines, starts)) {
+    const { figures, described } = await measure(layout, directory, defer)
+    machine ||= described
+    rounds.push(figures)
+    const { coordinatorUs, workersUs } = figures
+    say(
+      `${layout.replicas} replicas, ${layout.workers} workers, ${layout.shards} shards each, sessions at the ${layout.sessions}, start ${start}: ${coordinatorUs.toFixed(1)} + ${workersUs.toFixed(1)} µs`
+    )
+  }
   const table = formatTable([
     ['replicas', 'workers', 'shards each', 'sessions at', ...shown.map(([, title]) => title)],
     ...lines.map(({ layout, rounds }) => [

@@ -14,6 +14,7 @@ import {
   describeMachine,
   describeStarts,
   formatTable,
+  inTurns,
   loadByWrk,
   medianOf,
   noiseOf,
@@ -132,14 +133,12 @@ await withDirectory(async (directory, defer) => {
         settings,
         rounds: [] as Figures[]
       }))
-      // Every second round has the opposite order, so that none always follows the same one.
-      for (let start = 0; start < starts; start++)
-        for (const line of start % 2 === 1 ? lines.toReversed() : lines) {
-          const figures = await measure(cluster, line.settings, table, directory)
-          line.rounds.push(figures)
-          const rate = `${Math.round(figures.plantsPerSecond)} plants/s, ${figures.postgresUs.toFixed(1)} µs of PostgreSQL`
-          say(`${rows} rows, ${ids} ids, ${line.variant}, start ${start + 1} of ${starts}: ${rate}`)
-        }
+      for (const [line, start] of inTurns(lines, starts)) {
+        const figures = await measure(cluster, line.settings, table, directory)
+        line.rounds.push(figures)
+        const rate = `${Math.round(figures.plantsPerSecond)} plants/s, ${figures.postgresUs.toFixed(1)} µs of PostgreSQL`
+        say(`${rows} rows, ${ids} ids, ${line.variant}, start ${start} of ${starts}: ${rate}`)
+      }
       measured.push(...lines)
       await drop(cluster)
     }

@@ -47,25 +47,29 @@ interface Turns {
 type Contestant = Program & { databaseUrl: string }
 
 /**
+ * Yields each item once for each start, with the number of the start, from 1 on. Every second start has the opposite order, so
+ * that none always follows the same one, whose pages may still be on their way to the disk.
+ */
+export function* inTurns<T>(items: T[], starts: number): Generator<[item: T, start: number]> {
+  for (let start = 1; start <= starts; start++)
+    for (const item of start % 2 === 0 ? items.toReversed() : items) yield [item, start]
+}
+
+/**
  * Measures the contestants in turns, each alone: of two that run at the same time, the one that was started second costs up
- * to a tenth more, whatever its code. Every second round has the opposite order, so that none always follows the same one,
- * whose pages may still be on their way to the disk. Returns for each contestant the figures of each start, at each number of
- * connections.
+ * to a tenth more, whatever its code. Returns for each contestant the figures of each start, at each number of connections.
  */
 export async function measureInTurns(
   contestants: Contestant[],
   turns: Turns
 ): Promise<Figures[][][]> {
   const taken = contestants.map((contestant) => ({ contestant, rounds: [] as Figures[][] }))
-  for (let start = 0; start < turns.starts; start++)
-    for (const { contestant, rounds } of start % 2 === 1 ? taken.toReversed() : taken) {
-      const figures = await measure(contestant, turns)
-      rounds.push(figures)
-      const rates = figures.map(({ plantsPerSecond }) => Math.round(plantsPerSecond)).join(', ')
-      process.stdout.write(
-        `start ${start + 1} of ${turns.starts}, ${contestant.name}: ${rates} plants/s\n`
-      )
-    }
+  for (const [{ contestant, rounds }, start] of inTurns(taken, turns.starts)) {
+    const figures = await measure(contestant, turns)
+    rounds.push(figures)
+    const rates = figures.map(({ plantsPerSecond }) => Math.round(plantsPerSecond)).join(', ')
+    say(`start ${start} of ${turns.starts}, ${contestant.name}: ${rates} plants/s`)
+  }
   return taken.map(({ rounds }) => rounds)
 }
 

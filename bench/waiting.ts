@@ -3,14 +3,13 @@
  * database, by its size. Each create has a connection of its own. Prints the table of docs/capacity.md. Options: --creates,
  * --sizes (bytes of name and tag), --starts. It reads /proc, so it needs Linux.
  */
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
 import { parseMetrics } from '../test/support/metrics-page.ts'
 import { freePort, startPostgres } from '../test/support/postgres/embedded-postgres.ts'
+import { type Client, open, request } from '../test/support/sockets.ts'
 import { is, until } from '../test/support/until.ts'
 import { withDirectory } from './directory.ts'
 import {
@@ -18,6 +17,7 @@ import {
   describeMachine,
   describeStarts,
   formatTable,
+  inTurns,
   loadByWrk,
   noiseOf,
   say,
@@ -74,12 +74,11 @@ await withDirectory(async (directory, defer) => {
     `about ${Math.ceil((starts * sizes.length * secondsPerStart) / 60)} minutes and a GiB of disk`
   )
   const lines = sizes.map((size) => ({ size, rounds: [] as Figures[] }))
-  for (let start = 0; start < starts; start++)
-    for (const { size, rounds } of lines) {
-      const figures = await measure(size, databaseUrl, directory)
-      rounds.push(figures)
-      say(`start ${start + 1} of ${starts}, ${size} bytes: ${figures.createKb.toFixed(1)} kB`)
-    }
+  for (const [{ size, rounds }, start] of inTurns(lines, starts)) {
+    const figures = await measure(size, databaseUrl, directory)
+    rounds.push(figures)
+    say(`start ${start} of ${starts}, ${size} bytes: ${figures.createKb.toFixed(1)} kB`)
+  }
   const table = formatTable([
     ['bytes of name and tag', ...shown.map(([, title]) => title)],
     ...lines.map(({ size, rounds }) => [`${size}`, ...summarizeAll(rounds, shown)])
@@ -112,68 +111,48 @@ async function measure(size: number, databaseUrl: string, directory: string): Pr
     return residentKb(server.pid)
   }
   const blocker = new pg.Client(databaseUrl)
-  const sockets: Socket[] = []
+  const ends: (() => void)[] = []
+  const openOne = () => open({ teardown: (end) => ends.push(end) }, server.url)
   try {
     await loadByWrk(server.url, warmUpConnections, warmUpSeconds)
     await blocker.connect()
     await blocker.query('truncate plants')
     await blocker.query('begin; lock table plants')
     const started = await readMemory('http_connections', 0)
-    await openSockets(server.url, sockets)
+    const clients: Client[] = []
+    while (clients.length < creates) {
+      const length = Math.min(atOnce, creates - clients.length)
+      clients.push(...(await Promise.all(Array.from({ length }, openOne))))
+    }
     const connected = await readMemory('http_connections', creates)
-    const responses = sockets.map((socket, index) => send(socket, toRequest(index, size)))
+    const stored = clients.map((client, index) => create(client, index, size))
     const waiting = await readMemory('queue_rows', creates)
     await blocker.query('rollback')
-    const texts = await Promise.all(responses)
+    const results = await Promise.all(stored)
     return {
       startMb: started / 1e3,
       connectionKb: (connected - started) / creates,
       createKb: (waiting - connected) / creates,
-      errors: texts.filter((text) => !text.startsWith('HTTP/1.1 200 ')).length
+      errors: results.filter((isStored) => !isStored).length
     }
   } finally {
-    for (const socket of sockets) socket.destroy()
+    for (const end of ends) end()
     await blocker.end()
     await server.stop()
   }
 }
-
-/** Opens one connection for each create, and adds each to the sockets before it is open. */
-async function openSockets(url: string, sockets: Socket[]): Promise<void> {
-  const { hostname, port } = new URL(url)
-  while (sockets.length < creates) {
-    const opened = Array.from({ length: Math.min(atOnce, creates - sockets.length) }, () =>
-      connect(Number(port), hostname)
-    )
-    sockets.push(...opened)
-    await Promise.all(opened.map((socket) => once(socket, 'connect')))
-  }
-}
-
-/** Sends a request. Resolves with the first piece of the response, or with nothing if the connection ends before. */
-function send(socket: Socket, request: string): Promise<string> {
-  return new Promise((resolve) => {
-    socket.setEncoding('utf8').on('data', resolve)
-    socket.on('error', () => {}).on('close', () => resolve(''))
-    socket.write(request)
-  })
-}
-
-function toRequest(id: number, size: number): string {
+/** Creates a plant with so many bytes of name and tag. Resolves with whether it was stored; a lost connection counts as no. */
+async function create(client: Client, id: number, size: number): Promise<boolean> {
   const body = JSON.stringify({
     id,
     name: 'n'.repeat(Math.ceil(size / 2)),
     tag: 't'.repeat(size / 2)
   })
-  return [
-    'POST /plants HTTP/1.1',
-    'host: plants.test',
-    `authorization: Bearer ${token}`,
-    'content-type: application/json',
-    `content-length: ${body.length}`,
-    '',
-    body
-  ].join('\r\n')
+  client.send(request(body, { authorization: `Bearer ${token}` }))
+  return client.responses().then(
+    ([response]) => response?.status === 200,
+    () => false
+  )
 }
 
 /** Returns the memory that a process has in RAM, in kB, by proc_pid_status(5). */
